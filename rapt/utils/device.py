@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +78,24 @@ def out_of_memory(error: RuntimeError) -> bool:
     # torch has a class for CUDA only.
     said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn the error of a GPU that is out of memory into a one-line error.
+
+    Raises:
+        RaptError: a GPU is out of memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "torch" not in sys.modules or not out_of_memory(error):
+            raise
+        raise RaptError(
+            "RAPT_DEVICE: got a device out of memory, expected room on it. End what else computes "
+            "there, or set RAPT_DEVICE=cpu."
+        ) from None
 
 
 def is_apple() -> bool:

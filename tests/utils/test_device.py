@@ -11,7 +11,7 @@ import torch
 
 from pipelines.slots import gpus
 from rapt.utils import device as devices
-from rapt.utils.device import VISIBLE, device, device_name, has_gpu
+from rapt.utils.device import VISIBLE, device, device_name, has_gpu, memory_errors
 from rapt.utils.errors import RaptError
 
 
@@ -125,3 +125,11 @@ def test_a_gpu_that_pytorch_cannot_use_is_one_line_with_the_reason(
     )
     with pytest.raises(RaptError, match=line):
         device()
+
+
+def test_a_gpu_out_of_memory_is_one_line() -> None:
+    line = r"^RAPT_DEVICE: got a device out of memory, expected room on it\. "
+    with pytest.raises(RaptError, match=line), memory_errors():
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 9 GiB")
+    with pytest.raises(RuntimeError, match="shapes"), memory_errors():
+        raise RuntimeError("shapes")
