@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rapt.utils.errors import RaptError, one_of
+from rapt.utils.errors import RaptError, described, one_of
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ def _no_cuda() -> str:
     try:
         torch.cuda.init()
     except (AssertionError, RuntimeError) as error:  # of a build without CUDA; of the driver
-        return " ".join(str(error).split())
+        return described(error)
     return "nothing"
 
 
