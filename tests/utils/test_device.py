@@ -120,8 +120,8 @@ def test_a_gpu_that_pytorch_cannot_use_is_one_line_with_the_reason(
     usable.setattr(torch.cuda, "init", init)
     usable.setenv("RAPT_DEVICE", "cuda")
     line = (
-        r"^RAPT_DEVICE: got 'cuda', expected cpu\. PyTorch says: RuntimeError: The NVIDIA driver on "
-        r"your system is too old \(found version 11020\)\.$"
+        r"^RAPT_DEVICE: got 'cuda', expected cpu\. PyTorch says: RuntimeError: The NVIDIA driver "
+        r"on your system is too old \(found version 11020\)\.$"
     )
     with pytest.raises(RaptError, match=line):
         device()
