@@ -99,6 +99,18 @@ def test_each_denoising(denoised: Denoised, kind: DenoiserType) -> None:
     assert_alike(denoised(mixed(len(WORDS)), kind=kind))
 
 
+def test_a_capped_reconstruction(run: Run) -> None:
+    assert run.reconstruction
+    capped = run.reconstruction.model_copy(update={"cap": 0.5})
+    assert_alike(replace(run, reconstruction=capped))
+
+
+def test_vectors_behind_a_prefix(run: Run, denoised: Denoised, tmp_path: Path) -> None:
+    """RoBERTa's positions are then given."""
+    own = cell(run, make("roberta", tmp_path / "roberta"), "prefix-tuning")
+    assert_alike(denoised(mixed(len(WORDS)), run=own))
+
+
 @pytest.mark.parametrize("tuner", CHOOSE)
 def test_each_tuner_chooses(
     writers: dict[str, Path], choose: Callable[[Path, Tuner], Run], tuner: str
