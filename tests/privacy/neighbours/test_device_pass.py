@@ -24,20 +24,22 @@ CPU = torch.device("cpu")
 
 
 @contextmanager
-def on_device() -> Iterator[None]:
+def on_device(where: torch.device) -> Iterator[None]:
     """Every search by a device pass, from its first query on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExactSearch, "_on_device", lambda own, _: DevicePass(own._vectors, CPU))
+        patch.setattr(ExactSearch, "_on_device", lambda own, _: DevicePass(own._vectors, where))
         yield
 
 
-def assert_equal_rows(vectors: np.ndarray, queries: np.ndarray, k: int) -> None:
+def assert_equal_rows(
+    vectors: np.ndarray, queries: np.ndarray, k: int, where: torch.device = CPU
+) -> None:
     rows = ExactSearch(vectors).nearest(queries, k)
-    with on_device():
+    with on_device(where):
         np.testing.assert_array_equal(ExactSearch(vectors).nearest(queries, k), rows)
     # A bound that is too small shows here alone: the CPU may round as the device does.
     with np.errstate(over="ignore", invalid="ignore"):
-        found, decided = DevicePass(vectors, CPU).nearest(queries, k)
+        found, decided = DevicePass(vectors, where).nearest(queries, k)
     np.testing.assert_array_equal(found[decided], plain(vectors, queries, k)[decided])
 
 
@@ -93,6 +95,18 @@ def test_far_queries_beside_near_ones(far: float) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3000])
 def test_equal_rows_tie_to_the_lower_one(size: int) -> None:
     assert_equal_rows(np.ones((size, 5), dtype=np.float32), np.zeros((3, 5)), min(2, size))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 5])
+def test_a_gpu_finds_the_cpu_s_rows(kind: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    rng = np.random.default_rng(6)
+    vectors = table(rng, 20_000, 384, kind)
+    queries = vectors[rng.integers(0, 20_000, 400)] + rng.standard_normal((400, 384))
+    assert_equal_rows(vectors, queries, k, torch.device("cuda"))
 
 
 def test_most_queries_are_decided_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
