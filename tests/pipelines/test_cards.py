@@ -11,6 +11,8 @@ import pytest
 from rapt.utils.device import VISIBLE
 from tests.pipelines.conftest import FILES, FLOW, Toy, make
 
+pytestmark = pytest.mark.slow
+
 # A stage that holds its card for a while. 1-a's worker is lost once; 2-b needs a whole card.
 CELL = """\
 import os, signal, sys, time
