@@ -75,7 +75,7 @@ BERT_BASE = {
     "num_attention_heads": 12,
     "intermediate_size": 3072,
 }
-GPU = torch.cuda.is_available()
+GPU = device().type == "cuda"
 SIDE, PRODUCTS = 8192, 50  # of the matrix products that measure the GPU's rate
 
 
@@ -125,7 +125,7 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
 
 def _product() -> float:
     """Measure the FLOP/s of a large matrix product on the GPU, in the loop's precision."""
-    matrix = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device="cuda")
+    matrix = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device=device())
 
     def multiply() -> None:
         for _ in range(PRODUCTS):

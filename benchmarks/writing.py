@@ -40,7 +40,7 @@ from rapt.utils.device import device
 SOURCES, BATCH, ROUNDS = 48, 16, 3
 LORA = Lora(r=16, alpha=32, dropout=0.0, learning_rate=1e-3)
 DECODING = Decoding(beams=5, max_new_tokens=8)
-GPU = torch.cuda.is_available()
+GPU = device().type == "cuda"
 
 
 def run(tables: Path) -> list[Figure]:

@@ -28,12 +28,13 @@ def main(
     repository: Annotated[
         str | None, typer.Option(help="Where the pool's workers fetch from; else git's origin.")
     ] = None,
+    per_gpu: Annotated[int, typer.Option(min=1, help="Stages that share a GPU here.")] = 1,
 ) -> None:
     """Reproduce the DVC graph, several stages at a time."""
-    told(lambda: start(slots, pool, repository))
+    told(lambda: start(slots, pool, repository, per_gpu))
 
 
-def start(slots: int, pool: str | None, repository: str | None) -> None:
+def start(slots: int, pool: str | None, repository: str | None, per_gpu: int = 1) -> None:
     """Check, plan and run; a finished pipeline starts nothing."""
     if repository and not pool:
         raise RaptError(
@@ -56,7 +57,7 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here: Slots = remote.Sides(root, slots, pool, experiment, repository)
     else:
         here = Slots(root, slots)
-    reproduce.start(plan, here, lambda: finish(experiment))
+    reproduce.start(plan, here, lambda: finish(experiment), per_gpu)
     console.print(f"{len(plan)} stages run, everything is up to date")
     # Code, params and metrics are the commit's, and so is all that the stages started from.
     edited = git(root, "diff", "--relative", "--name-only", "HEAD", check=False)

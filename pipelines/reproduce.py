@@ -31,8 +31,9 @@ from rapt.utils.errors import RaptError
 CTRL_C = "Ctrl-C"
 # Seconds without the end of a stage, after which a line says what runs.
 QUIET = 60.0
-# Of a stage: the seconds that it ran, None if it came from the cache, or that it may not leave.
-Outcome = float | None | Literal["stays"]
+# Of a stage: the seconds that it ran, None if it came from the cache, that it may not leave, or
+# that it needs the whole of a GPU that it shared.
+Outcome = float | None | Literal["stays", "crowded"]
 
 
 def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
@@ -49,8 +50,11 @@ retried = task(
 )
 
 
-def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
-    """Run the stages of `plan`, collect what they made, and `finish`, as a Prefect flow."""
+def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None], per_gpu: int = 1) -> None:
+    """Run the stages of `plan`, collect what they made, and `finish`, as a Prefect flow.
+
+    Up to `per_gpu` stages share a GPU.
+    """
     pool = slots.ahead > 0
     begun = server.begin(pool=pool)  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
@@ -60,7 +64,10 @@ def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
         # Closed here: Prefect waits for threads that wait for what runs, then a SIGTERM is the end.
         with closing(slots):
             durations = Durations(slots.root)
-            _run(Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead), slots)
+            _run(
+                Schedule(plan, slots.count, gpus(), durations, slots.ahead, per_gpu),
+                slots,
+            )
         finish()
 
     with server.needed(), slots, server.running(begun, pool=pool):
@@ -139,6 +146,9 @@ def _run_stages(schedule: Schedule, slots: Slots, events: _Events) -> None:
         except Stays:
             return "stays"
         except CommandError as error:
+            if error.may_pass and lease.gpu and not lease.is_alone:
+                console.print(f"{error}, beside others on a GPU: again alone", style="yellow")
+                return "crowded"
             if error.may_pass:
                 console.print(f"{error}, which may pass", style="yellow")
             raise
@@ -174,6 +184,9 @@ def _end(schedule: Schedule, name: str, future: PrefectFuture[Outcome]) -> None:
     result: Any = future.state.result(raise_on_failure=False)
     if result == "stays":
         schedule.keep(name)
+        return
+    if result == "crowded":
+        schedule.give_whole(name)
         return
     if isinstance(result, CommandError):
         show(result)

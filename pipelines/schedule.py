@@ -72,11 +72,17 @@ def _of_kind(stage: Stage, seconds: Mapping[str, float]) -> float | None:
 
 @dataclass(frozen=True)
 class Lease:
-    """A stage that may start: on another machine, or here, perhaps with a GPU of its own."""
+    """A stage that may start: on another machine, or here, perhaps on a GPU.
+
+    Attributes:
+        gpu: its id; None: the stage sees no GPU.
+        is_alone: whether no other stage gets that GPU meanwhile.
+    """
 
     stage: Stage
     gpu: str | None
     elsewhere: bool = False
+    is_alone: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,22 +103,25 @@ class Schedule:
         gpus: Sequence[str],
         durations: Durations,
         elsewhere: int = 0,
+        per_gpu: int = 1,
     ) -> None:
         """Start with nothing running.
 
-        Up to `slots` stages run here at once, and each of `gpus` is for one of them at a time. Up
-        to `elsewhere` of the provider's stages run on other machines; if that is 0, they run here.
+        Up to `slots` stages run here at once, and up to `per_gpu` of them on each of `gpus`. Up to
+        `elsewhere` of the provider's stages run on other machines; if that is 0, they run here.
         """
         self.plan, self.durations = plan, durations
         self.running: dict[str, tuple[Lease, float]] = {}
         self.done: set[str] = set()
         self.failed: list[str] = []
         self._slots, self._elsewhere, self._gpus = slots, elsewhere, list(gpus)
-        self._free_gpus = list(gpus)
+        self._per_gpu = per_gpu
         self._order = TopologicalSorter({stage.name: stage.upstream for stage in plan.values()})
         self._order.prepare()
         self._ready: list[Stage] = []
         self._staying: set[str] = set()
+        # Stages for which a shared GPU had too little memory.
+        self._alone: set[str] = set()
         self._stopped = False
 
     def next(self) -> Lease | None:
@@ -126,23 +135,22 @@ class Schedule:
             stage
             for stage in self._ready
             if (away < self._elsewhere if self._leaves(stage) else here < self._slots)
-            and (self._free_gpus or not self._wants(stage))
+            and (not self._wants(stage) or self._gpu_for(stage))
         ]
         if not can_start:
             return None
         # A stage of unknown duration may be long: it goes first, and its kind is then known.
         stage = max(can_start, key=lambda stage: self._seconds(stage, unknown=math.inf))
+        gpu = self._gpu_for(stage) if self._wants(stage) else None
         self._ready.remove(stage)
-        gpu = self._free_gpus.pop(0) if self._wants(stage) else None
-        lease = Lease(stage, gpu, self._leaves(stage))
+        is_alone = self._per_gpu == 1 or stage.name in self._alone
+        lease = Lease(stage, gpu, self._leaves(stage), is_alone)
         self.running[stage.name] = lease, time.monotonic()
         return lease
 
     def end(self, name: str, *, success: bool) -> None:
         """Free a stage's slot and GPU, and record whether it succeeded."""
-        lease, _ = self.running.pop(name)
-        if lease.gpu:
-            self._free_gpus.append(lease.gpu)
+        self.running.pop(name)
         if success:
             self.done.add(name)
             self._order.done(name)
@@ -151,8 +159,16 @@ class Schedule:
 
     def keep(self, name: str) -> None:
         """Take back a lease for another machine: the stage may not leave and will run here."""
-        lease, _ = self.running.pop(name)
         self._staying.add(name)
+        self._take_back(name)
+
+    def give_whole(self, name: str) -> None:
+        """Take back a lease of a shared GPU: the stage will have one for itself."""
+        self._alone.add(name)
+        self._take_back(name)
+
+    def _take_back(self, name: str) -> None:
+        lease, _ = self.running.pop(name)
         self._ready.append(lease.stage)
 
     def stop(self) -> None:
@@ -188,7 +204,7 @@ class Schedule:
             max(
                 max(chains.values(), default=0.0),
                 here / self._slots,
-                on_gpus / max(1, len(self._gpus)),
+                on_gpus / max(1, len(self._gpus) * self._per_gpu),
             ),
             at_least=overran
             or any(self._leaves(stage) or self.durations.of(stage) is None for stage in rest),
@@ -197,6 +213,26 @@ class Schedule:
     def _leaves(self, stage: Stage) -> bool:
         provided = self._elsewhere > 0 and stage.side == "provider"
         return provided and stage.name not in self._staying
+
+    def _gpu_for(self, stage: Stage) -> str | None:
+        """Return the GPU with the fewest stages that has room for another, if there is one.
+
+        While a stage waits for a whole GPU none is shared anew, so that one becomes free.
+        """
+        held: dict[str, list[str]] = {gpu: [] for gpu in self._gpus}
+        for name, (lease, _) in self.running.items():
+            if lease.gpu:
+                held[lease.gpu].append(name)
+        waiting = self._alone.intersection(ready.name for ready in self._ready)
+        if waiting and stage.name not in waiting:
+            return None
+        stages = {
+            gpu: len(names)
+            for gpu, names in held.items()
+            if not names
+            or (not waiting and len(names) < self._per_gpu and not self._alone.intersection(names))
+        }
+        return min(stages, key=lambda gpu: stages[gpu], default=None)
 
     def _wants(self, stage: Stage) -> bool:
         return stage.gpu and bool(self._gpus) and not self._leaves(stage)

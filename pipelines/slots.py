@@ -31,7 +31,7 @@ from pipelines.checkout import PATH, environment, forget_others, git, head, work
 from pipelines.schedule import Lease
 from rapt import paths
 from rapt.utils import files, process
-from rapt.utils.device import has_gpu, is_apple
+from rapt.utils.device import VISIBLE, has_gpu, is_apple
 from rapt.utils.errors import RaptError
 
 # The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
@@ -47,6 +47,12 @@ MAY_PASS = re.compile(
     # PyTorch's, Python's and NumPy's messages when the machine is out of memory.
     r"|can't allocate memory|\bMemoryError\b|Unable to allocate"
 )
+# How the drivers list GPUs, and their ids in that. HIP counts them as ROCm does.
+DRIVERS = (
+    (("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"), r"^\S+"),
+    (("rocm-smi", "--showid", "--csv"), r"^card(\d+)"),
+)
+ON_WSL = "/usr/lib/wsl/lib"  # where nvidia-smi lies there
 # Seconds before each retry of a stage whose failure may not recur.
 BACKOFF = (2, 10)
 
@@ -107,7 +113,10 @@ class Slot:
         """
         assert self._process.stdin and self._process.stdout
         workers = "1" if gpu else self._environment["RAPT_WORKERS"]
-        environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "RAPT_WORKERS": workers}
+        # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
+        where = os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu"
+        environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "HIP_VISIBLE_DEVICES": gpu or ""}
+        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers}
         order = {"arguments": arguments, "log": str(log), "environment": environment}
         with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -339,18 +348,31 @@ def _listed(names: list[str]) -> str:
 
 
 def gpus() -> list[str]:
-    """Return the ids of usable GPUs: CUDA_VISIBLE_DEVICES, else all that the driver lists.
+    """Return the ids of usable GPUs: those that the environment names, else the driver's.
 
     Apple's has no id and no driver, but one stage at a time computes on it, too.
     """
+    wanted, _, number = os.environ.get("RAPT_DEVICE", "").partition(":")
     if is_apple():
         return ["mps"] if has_gpu() else []
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        named = [device.strip() for device in visible.split(",") if device.strip()]
-        # As in CUDA, the invalid id -1 ends the list.
-        return list(takewhile(lambda device: device != "-1", named))
-    if not shutil.which("nvidia-smi"):
+    if wanted == "cpu":
         return []
-    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return [] if done.returncode else done.stdout.split()  # without a driver it prints an error
+    found = _visible()
+    return found[int(number) :][:1] if number.isdecimal() else found
+
+
+def _visible() -> list[str]:
+    """Return the ids by which CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES choose GPUs."""
+    for name in VISIBLE:
+        if (visible := os.environ.get(name)) is not None:
+            named = [device.strip() for device in visible.split(",") if device.strip()]
+            # As in CUDA, the invalid id -1 ends the list.
+            named = list(takewhile(lambda device: device != "-1", named))
+            # What ROCR_VISIBLE_DEVICES leaves, HIP counts anew.
+            return [str(n) for n, _ in enumerate(named)] if name.startswith("ROCR") else named
+    for command, line in DRIVERS:
+        if program := shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:{ON_WSL}"):
+            done = subprocess.run([program, *command[1:]], capture_output=True, text=True)
+            if not done.returncode:  # without a driver it prints an error
+                return re.findall(line, done.stdout, re.MULTILINE)
+    return []

@@ -35,6 +35,7 @@ from rapt.options import (
 )
 from rapt.paths import MINILM, STATE, TAGGER
 from rapt.serving.predict import predict
+from rapt.utils.device import memory_errors
 from rapt.utils.errors import RaptError, check_place, disk_errors
 from rapt.utils.process import no_telemetry, without
 
@@ -427,7 +428,7 @@ def main() -> None:
     """Run the command; an error that the user can fix ends with one line, and status 2."""
     no_telemetry()
     try:
-        with disk_errors():
+        with disk_errors(), memory_errors():
             app()
     except RaptError as error:
         print(error, file=sys.stderr)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 
 from rapt.paths import FLOW_LOCK
+from rapt.utils.device import memory_errors
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import beside_no_flow, die_with_parent, no_telemetry
 
@@ -20,7 +21,7 @@ def run(main: Callable[..., None]) -> None:
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     app.command()(main)
     try:
-        with disk_errors(), beside_no_flow(FLOW_LOCK):
+        with disk_errors(), memory_errors(), beside_no_flow(FLOW_LOCK):
             app(standalone_mode=False)
     except RaptError as error:
         print(error, file=sys.stderr)

@@ -96,7 +96,7 @@ def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
     Raises:
         RaptError: the vectors' dimension is not the model's, or the model is not supported.
     """
-    tokenizer, model = load_tokenizer(folder), load_model(folder, frozen="float32")
+    tokenizer, model = load_tokenizer(folder), load_model(folder)
     split = split_of(release, tokenizer, max_tokens)
     check_vectors(model, split.vectors)
     # One thread, so that the figures do not depend on how many cores there are.

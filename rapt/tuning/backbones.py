@@ -221,7 +221,7 @@ def load_model(
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    where = where or {"device_map": {"": 0}}
+    where = where or {"device_map": {"": device()}}
     load = partial(models.load, folder=folder, quantization_config=nf4, **where)
     model = _language_model(config, load, causal) if writes else bare_model(config, load)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
@@ -231,7 +231,7 @@ def _over_gpus() -> dict[str, Any]:
     """Return the arguments by which Accelerate spreads a model over several GPUs, if there are."""
     # Each is filled by half, as the rest is for activations. What the first can train stays there.
     gpus = range(torch.cuda.device_count())
-    if len(gpus) < 2 or device().type != "cuda":
+    if len(gpus) < 2 or device() != torch.device("cuda"):  # or one of them is named
         return {}
     room = {gpu: torch.cuda.mem_get_info(gpu)[0] // 2 for gpu in gpus}
     return {"device_map": "sequential", "max_memory": room | {"cpu": 0}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -62,6 +64,63 @@ def test_a_gpu_is_one_stages_at_a_time(tmp_path: Path) -> None:
     assert (lease.stage.name, lease.gpu) == ("c", "g1")
 
 
+def held_by(schedule: Schedule) -> dict[str, str | None]:
+    return {name: lease.gpu for name, (lease, _) in schedule.running.items()}
+
+
+def test_several_stages_share_a_gpu_the_emptiest_first(tmp_path: Path) -> None:
+    stages = plan(dict.fromkeys("abcdefx", ""), gpu="abcdef")
+    known = durations(tmp_path, a=6, b=5, c=4, d=3, e=2, f=1, x=0)
+    schedule = Schedule(stages, 6, ["g0", "g1"], known, per_gpu=2)
+    assert started(schedule) == "abcdx"  # e and f wait, and hold no slot
+    assert held_by(schedule) == {"a": "g0", "b": "g1", "c": "g0", "d": "g1", "x": None}
+    assert not any(lease.is_alone for lease, _ in schedule.running.values())
+    schedule.end("d", success=True)
+    assert started(schedule) == "e"
+    assert held_by(schedule)["e"] == "g1"
+
+
+def test_what_a_shared_gpu_has_too_little_memory_for_gets_a_whole_one(tmp_path: Path) -> None:
+    stages = plan(dict.fromkeys("abcde", ""), gpu="abcde")
+    known = durations(tmp_path, a=5, b=4, c=3, d=2, e=1)
+    schedule = Schedule(stages, 5, ["g0", "g1"], known, per_gpu=2)
+    assert started(schedule) == "abcd"
+    schedule.give_whole("d")
+    assert started(schedule) == ""  # nor e, which would share one again
+    schedule.end("c", success=True)
+    assert started(schedule) == ""
+    schedule.end("b", success=True)
+    lease = schedule.next()
+    assert lease == Lease(stages["d"], "g1", is_alone=True)
+    assert started(schedule) == "e"
+    assert held_by(schedule) == {"a": "g0", "d": "g1", "e": "g0"}
+    for name in "dae":
+        schedule.end(name, success=True)
+    assert schedule.done == set("abcde")
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.sets(st.sampled_from("abcdefgh")), st.randoms())
+def test_no_gpu_is_held_by_more_stages_than_may_share_it(
+    gpus: int, per_gpu: int, large: set[str], rng: random.Random
+) -> None:
+    """Also where some have too little memory beside others; and all end."""
+    stages = plan(dict.fromkeys("abcdefgh", ""), gpu="abcdefgh")
+    names = [f"g{n}" for n in range(gpus)]
+    schedule = Schedule(stages, 5, names, Durations(Path("nowhere")), per_gpu=per_gpu)
+    while len(schedule.done) < len(stages):
+        started(schedule)
+        on = Counter(held_by(schedule).values())
+        assert max(on.values()) <= per_gpu
+        name = rng.choice(sorted(schedule.running))
+        lease, _ = schedule.running[name]
+        if lease.is_alone:
+            assert on[lease.gpu] == 1
+        if name in large and not lease.is_alone:
+            schedule.give_whole(name)
+        else:
+            schedule.end(name, success=True)
+
+
 def test_the_providers_stages_take_no_slot_and_no_gpu_here(tmp_path: Path) -> None:
     stages = {n: Stage(n, (), gpu=True, side="provider") for n in "abc"} | plan({"x": "", "y": ""})
     known = durations(tmp_path, a=4, b=3, c=2, x=1, y=0)
@@ -117,6 +176,7 @@ def test_a_stopped_schedule_starts_nothing(tmp_path: Path) -> None:
         ({"a": "", "b": "", "c": "", "d": ""}, 2, [], 20),  # all together on two slots
         ({"a": "", "b": "a", "c": "b", "d": ""}, 4, [], 30),  # the longest chain
         ({"a": "", "b": "", "c": "", "d": ""}, 4, ["g"], 40),  # all together on one GPU
+        ({"a": "", "b": "", "c": "", "d": ""}, 4, ["g", "h"], 20),
     ],
 )
 def test_what_remains(

@@ -13,38 +13,62 @@ import pytest
 from pipelines import slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
+from rapt.utils.device import VISIBLE
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import FILES, make
 
+NVIDIA = {"nvidia-smi": "echo GPU-a; echo GPU-b"}
+AMD = {"rocm-smi": "echo device,Device Name; echo card0,0x740f; echo card1,0x740f"}
+FAILED = {"nvidia-smi": "echo NVIDIA-SMI has failed; exit 9"}
+
 
 @pytest.mark.parametrize(
-    ("script", "visible", "found"),
+    ("scripts", "variables", "found"),
     [
-        ("echo GPU-a; echo GPU-b", None, ["GPU-a", "GPU-b"]),
-        ("echo GPU-a; echo GPU-b", "1, 3", ["1", "3"]),
-        ("echo GPU-a; echo GPU-b", "2,-1,3", ["2"]),
-        ("echo GPU-a; echo GPU-b", "", []),
-        ("echo NVIDIA-SMI has failed; exit 9", None, []),
-        ("", None, []),  # no such program
+        (NVIDIA, {}, ["GPU-a", "GPU-b"]),
+        (NVIDIA, {"CUDA_VISIBLE_DEVICES": "1, 3"}, ["1", "3"]),
+        (NVIDIA, {"CUDA_VISIBLE_DEVICES": "2,-1,3"}, ["2"]),
+        (NVIDIA, {"CUDA_VISIBLE_DEVICES": ""}, []),
+        (NVIDIA, {"RAPT_DEVICE": "cpu"}, []),
+        (NVIDIA, {"RAPT_DEVICE": "cuda"}, ["GPU-a", "GPU-b"]),
+        (NVIDIA, {"RAPT_DEVICE": "cuda:1"}, ["GPU-b"]),
+        (NVIDIA, {"RAPT_DEVICE": "cuda:2"}, []),
+        (FAILED, {}, []),
+        ({}, {}, []),
+        (AMD, {}, ["0", "1"]),
+        (FAILED | AMD, {}, ["0", "1"]),
+        (AMD, {"HIP_VISIBLE_DEVICES": "1"}, ["1"]),
+        (AMD, {"ROCR_VISIBLE_DEVICES": "2,3"}, ["0", "1"]),  # those that it leaves
     ],
 )
 def test_gpus_are_the_visible_ones_or_those_of_the_driver(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    script: str,
-    visible: str | None,
+    scripts: dict[str, str],
+    variables: dict[str, str],
     found: list[str],
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    if script:
-        tool = tmp_path / "nvidia-smi"
-        tool.write_text(f"#!/bin/sh\n{script}\n")
-        tool.chmod(0o755)
+    for name in (*VISIBLE, "RAPT_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
     assert slots.gpus() == found
+
+
+def test_under_wsl_the_driver_lies_beside_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_gpus_are_the_visible_ones_or_those_of_the_driver(
+        tmp_path, monkeypatch, NVIDIA, {}, ["GPU-a", "GPU-b"]
+    )
+    monkeypatch.setattr(slots, "ON_WSL", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    assert slots.gpus() == ["GPU-a", "GPU-b"]
 
 
 def test_a_slot_gets_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +158,8 @@ GPU_CELL = """\
 import os, sys
 import stages
 stages.ran(sys.argv[1])
-seen = os.environ["CUDA_VISIBLE_DEVICES"], os.environ["RAPT_WORKERS"]
+names = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "RAPT_DEVICE", "RAPT_WORKERS"
+seen = [os.environ[name] for name in names]
 stages.write(f"reports/cells/{sys.argv[1]}.txt", " ".join(seen))
 """
 
@@ -145,6 +170,7 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
     toy = make(tmp_path, "", FILES | {"stages/cell.py": GPU_CELL})
     monkeypatch.chdir(toy.root)
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
+    monkeypatch.setenv("RAPT_DEVICE", "cuda:3")  # of the whole machine
     cells = toy.root / ".rapt/slots/0/reports/cells"
     with slots.Slots(toy.root, 1) as here:
         assert here.reproduce(lease("cell@1-a", "GPU-b"))
@@ -152,7 +178,7 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
         assert here.reproduce(lease("cell@1-b", None))
         assert here._slots[0]._process is first
         seen = [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")]
-        assert seen == ["GPU-b 1", " 5"]
+        assert seen == ["GPU-b GPU-b cuda 1", "  cpu 5"]
         first.kill()
         first.wait()
         assert here.reproduce(lease("cell@2-a", None))

@@ -176,6 +176,10 @@ def test_several_gpus_are_filled_one_after_the_other(
     assert spread(8 * size) == [0]
     assert spread(9 * size // 5) == [0, 1]
     assert "disk" in spread(size // 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda where: None)
+    monkeypatch.setenv("RAPT_DEVICE", "cuda:1")  # that one alone
+    assert not backbones._over_gpus()
+    monkeypatch.delenv("RAPT_DEVICE")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert not backbones._over_gpus()
 

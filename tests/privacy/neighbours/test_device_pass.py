@@ -1,0 +1,185 @@
+"""The first pass of a GPU, which torch computes on the CPU here: the CPU's rows, of any table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rapt.privacy.neighbours import ExactSearch, device_pass
+from rapt.privacy.neighbours import search as searches
+from rapt.privacy.neighbours.device_pass import DevicePass
+from rapt.utils.errors import RaptError
+from tests.privacy.neighbours.tables import KINDS, table
+from tests.privacy.neighbours.test_search import plain
+
+CPU = torch.device("cpu")
+
+
+@contextmanager
+def on_device(where: torch.device) -> Iterator[None]:
+    """Every search by a device pass, from its first query on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExactSearch, "_on_device", lambda own, _: DevicePass(own._vectors, where))
+        yield
+
+
+def assert_equal_rows(
+    vectors: np.ndarray, queries: np.ndarray, k: int, where: torch.device = CPU
+) -> None:
+    rows = ExactSearch(vectors).nearest(queries, k)
+    with on_device(where):
+        np.testing.assert_array_equal(ExactSearch(vectors).nearest(queries, k), rows)
+    # A bound that is too small shows here alone: the CPU may round as the device does.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, decided = DevicePass(vectors, where).nearest(queries, k)
+    np.testing.assert_array_equal(found[decided], plain(vectors, queries, k)[decided])
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 31, 33, 700, 2100]),
+    st.sampled_from([1, 3, 48]),
+    st.sampled_from(KINDS),
+    st.sampled_from([0.0, 1e-3, 3.0, 1e4]),
+    st.sampled_from([1, 2, 5, 2100]),
+)
+@settings(max_examples=60, deadline=None)
+def test_equals_the_cpu_s_rows(
+    seed: int, size: int, dimension: int, kind: str, noise: float, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = table(rng, size, dimension, kind)
+    queries = vectors[rng.integers(0, size, 20)] + noise * rng.standard_normal((20, dimension))
+    assert_equal_rows(vectors, queries, min(k, size))
+
+
+@pytest.mark.parametrize("k", [1, 2, 1500])
+def test_ties_and_near_ties_are_left_to_float64(k: int) -> None:
+    """Queries half-way between two rows, up to a few of float64's last bits."""
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((1500, 64)).astype(np.float32)
+    pairs = rng.integers(0, 1500, (100, 2))
+    queries = vectors[pairs].astype(np.float64).mean(axis=1)
+    queries += 1e-15 * rng.standard_normal(queries.shape)
+    assert_equal_rows(vectors, queries, k)
+    decided = DevicePass(vectors, CPU).nearest(queries, 2)[1]
+    assert decided.mean() < 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-38, 1e-22, 1e-8, 1e8, 1e15, 1e18, 1e22, 1e37])
+@pytest.mark.parametrize("k", [1, 200])
+def test_norms_that_float32_cannot_multiply(scale: float, k: int) -> None:
+    rng = np.random.default_rng(2)
+    with np.errstate(under="ignore"):
+        vectors = (scale * rng.standard_normal((200, 12))).astype(np.float32)
+    assert_equal_rows(vectors, scale * rng.standard_normal((30, 12)), k)
+
+
+@pytest.mark.parametrize("far", [1e10, 1e25, 1e40, 1e300, np.inf, np.nan])
+def test_far_queries_beside_near_ones(far: float) -> None:
+    rng = np.random.default_rng(3)
+    vectors = rng.standard_normal((400, 9)).astype(np.float32)
+    queries = rng.standard_normal((40, 9))
+    queries[::3] *= far
+    assert_equal_rows(vectors, queries, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3000])
+def test_equal_rows_tie_to_the_lower_one(size: int) -> None:
+    assert_equal_rows(np.ones((size, 5), dtype=np.float32), np.zeros((3, 5)), min(2, size))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 5])
+def test_a_gpu_finds_the_cpu_s_rows(kind: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    rng = np.random.default_rng(6)
+    vectors = table(rng, 20_000, 384, kind)
+    queries = vectors[rng.integers(0, 20_000, 400)] + rng.standard_normal((400, 384))
+    assert_equal_rows(vectors, queries, k, torch.device("cuda"))
+
+
+def test_most_queries_are_decided_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the pass is no gain; and its chunks do not matter."""
+    rng = np.random.default_rng(4)
+    vectors = rng.standard_normal((3000, 32)).astype(np.float32)
+    queries = vectors[:1000] + 2 * rng.standard_normal((1000, 32))
+    rows, decided = DevicePass(vectors, CPU).nearest(queries, 1)
+    assert decided.mean() > 0.99
+    monkeypatch.setattr(device_pass, "SCORES", 7 * 3000)
+    monkeypatch.setattr(device_pass, "ROWS", 64)
+    again = DevicePass(vectors, CPU).nearest(queries, 1)
+    np.testing.assert_array_equal(again[0][decided], rows[decided])
+
+
+def test_its_products_are_float32_whatever_training_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    how, seen = torch.backends.cuda.matmul, list[str]()
+    before, how.fp32_precision = how.fp32_precision, "tf32"
+    product = torch.Tensor.__matmul__
+
+    def multiplied(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        seen.append(how.fp32_precision)
+        return product(one, other)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", multiplied)
+    try:
+        DevicePass(np.eye(3, dtype=np.float32), CPU).nearest(np.eye(3), 1)
+        assert (seen, how.fp32_precision) == (["ieee"], "tf32")
+    finally:
+        how.fp32_precision = before
+
+
+def test_a_gpu_is_used_once_it_is_worth_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, made = np.eye(40, dtype=np.float32), []
+    monkeypatch.setattr(searches, "WORTH", 3 * vectors.size)
+    monkeypatch.setattr(searches, "has_gpu", lambda: True)
+    monkeypatch.setattr(searches, "device", lambda: torch.device("cuda"))
+
+    def pass_of(table: np.ndarray, where: torch.device) -> DevicePass:
+        made.append(where.type)
+        return DevicePass(table, CPU)
+
+    monkeypatch.setattr(device_pass, "DevicePass", pass_of)
+    search = ExactSearch(vectors)
+    for expected in ([], [], ["cuda"], ["cuda"]):
+        assert search(vectors[7:8]).tolist() == [7]
+        assert made == expected
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    monkeypatch.setattr(DevicePass, "nearest", None)
+    assert search(vectors[7:8]).tolist() == [7]  # by the CPU
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
+    monkeypatch.setattr(searches, "device", lambda: torch.device("mps"))
+    assert ExactSearch(vectors)(vectors[:5]).tolist() == [*range(5)]
+    assert made == ["cuda"]
+
+
+def test_a_device_that_does_not_exist_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "WORTH", 0)
+    monkeypatch.setenv("RAPT_DEVICE", "cuda:9")
+    with pytest.raises(RaptError, match=r"^RAPT_DEVICE: got 'cuda:9', expected cpu\.$"):
+        ExactSearch(np.eye(3, dtype=np.float32))(np.eye(3))
+
+
+WITHOUT = """
+import sys
+import numpy as np
+from rapt.privacy.neighbours import ExactSearch, search
+search.WORTH = 0
+ExactSearch(np.eye(3, dtype=np.float32))(np.eye(3))
+assert "torch" not in sys.modules
+"""
+
+
+def test_without_a_gpu_a_search_does_not_import_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAPT_DEVICE", "cpu")
+    subprocess.run([sys.executable, "-c", WITHOUT], check=True)
