@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -90,8 +90,7 @@ class Trainer:
                 epoch_begins = order.get_state()
                 batches = self.run.gradient.batches(split.lengths, loop.batch_size, order)
                 for rows in islice(batches, at.batch, None):
-                    drawn = self.sampler(split, rows) if self.sampler else split
-                    at.add(self._step(drawn, rows, at.step), len(rows))
+                    at.add(self._step(*self._drawn(split, rows), at.step), len(rows))
                     progress.update()
                     if checkpoint.due():
                         self._save(checkpoint, at, epoch_begins)
@@ -111,8 +110,7 @@ class Trainer:
         if saved := checkpoint.load():
             head.load_state_dict(saved[0])
             return
-        rows = range(len(split))
-        drawn = self.sampler(split, rows) if self.sampler else split
+        drawn = self.sampler(split) if self.sampler else split
         try:
             read = features(self.model, drawn, self.pad, self.run.train.batch_size)
         except RaptError as error:
@@ -126,6 +124,12 @@ class Trainer:
         assert isinstance(head, torch.nn.Linear)
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
+
+    def _drawn(self, split: Split, rows: Sequence[int]) -> tuple[Split, Sequence[int]]:
+        """Return a split and the rows in it of these texts, with words drawn anew if they are."""
+        if self.sampler is None:
+            return split, rows
+        return self.sampler(split.of(rows)), range(len(rows))
 
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
@@ -174,7 +178,7 @@ class Trainer:
             losses["reconstruction_accuracy"] = right.sum() / max(1, len(right))
         return losses
 
-    def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+    def _step(self, split: Split, rows: Sequence[int], step: int) -> dict[str, float]:
         """Take one step of the optimizer, in as many parts as memory requires.
 
         Returns:
@@ -205,14 +209,14 @@ class Trainer:
         self.schedule.step()
         return losses
 
-    def _at_a_time(self, split: Split, rows: list[int]) -> int:
+    def _at_a_time(self, split: Split, rows: Sequence[int]) -> int:
         """Return how many of these texts fit into memory side by side, as far as is known."""
         if self.device.type != "cpu":
             return self.micro_batch
-        longest = max(len(split.tokens[row]) for row in rows)
+        longest = max(split.lengths[row] for row in rows)
         return max(1, min(self.micro_batch, TOKENS // longest))
 
-    def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+    def _backward(self, split: Split, rows: Sequence[int], step: int) -> dict[str, float]:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}

@@ -154,9 +154,9 @@ def test_padding_changes_nothing(run: Run) -> None:
     made = trainer(run)
     made.model.eval()
     split = texts(run)
-    split.tokens[1] += split.tokens[1][1:]  # a longer neighbour
-    for values in (split.types, split.plain, split.text):
-        values[1] += values[1][1:]  # type: ignore[operator]
+    fields = (split.tokens, split.types, split.plain, split.text)
+    # A longer neighbour.
+    split = Split.of_lists(*([own[0], own[1] + own[1][1:]] for own in fields))
     alone, beside = collate(split, [0], 0), collate(split, [0, 1], 0)
     logits = [made.model.scores(made.model.activations(b), b)[0] for b in (alone, beside)]
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
