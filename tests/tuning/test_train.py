@@ -15,6 +15,7 @@ from rapt.tuning.config import Run
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import TOGETHER
 from rapt.tuning.tuners import PromptTuning
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -75,11 +76,16 @@ def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) 
     assert str(run.backbone) not in json.dumps(config)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
+@pytest.mark.parametrize("together", [1, 5])
+def test_a_loss_that_is_no_number_stops_the_run(
+    run: Run, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that it names is the first of those that were read together."""
+    monkeypatch.setitem(TOGETHER, "cpu", together)
     wild = replace(run, tuner=run.tuner.model_copy(update={"learning_rate": 1e30}))
     with pytest.raises(
         RaptError,
-        match=r"^movies-tiny, seed 0, step \d+ of 36: got a loss that is not a number, "
+        match=r"^movies-tiny, seed 0, step 3 of 36: got a loss that is not a number, "
         r"expected .* Lower learning_rate \(1e\+30\)\.$",
     ):
         train_seed(wild)
