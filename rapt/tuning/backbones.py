@@ -375,7 +375,7 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     bare = _bare(model)
     if batch.vectors is not None:
         inputs["inputs_embeds"] = _embedded(bare, inputs.pop("input_ids"), batch.vectors)
-    if batch.attention[:, 0].all():
+    if not batch.on_the_left:
         return _forward(model, bare, inputs)
     order = batch.attention.argsort(dim=1, descending=True, stable=True)
     moved = _forward(model, bare, {name: _along(x, order) for name, x in inputs.items()})

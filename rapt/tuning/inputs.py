@@ -140,6 +140,7 @@ class Batch:
     Attributes:
         vectors: float32 (batch, length, h), the input embedding of negative tokens, else 0.
         targets: (batch, length of the longest), NO_TOKEN where a shorter one has ended.
+        on_the_left: whether texts are padded there. The host knows, so it need not ask a GPU.
     """
 
     tokens: Tensor
@@ -151,14 +152,17 @@ class Batch:
     sequences: Tensor
     vectors: Tensor | None
     targets: Tensor | None = None
+    on_the_left: bool = False
 
     def to(self, device: torch.device) -> Batch:
-        """Move the batch to a device."""
+        """Move the batch to a device; to a CUDA GPU while it computes, from pinned memory."""
+        pins = device.type == "cuda" and self.tokens.device.type == "cpu"
         moved: dict[str, Any] = {
-            name: None if tensor is None else tensor.to(device)
-            for name, tensor in vars(self).items()
+            name: (value.pin_memory() if pins else value).to(device, non_blocking=pins)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
         }
-        return Batch(**moved)
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
