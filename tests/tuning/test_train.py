@@ -2,6 +2,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +11,15 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel
+from transformers.models.bert.modeling_bert import BertLayer
 
-from rapt.tuning.config import Run
+from rapt.tuning import train as module
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import TOGETHER
-from rapt.tuning.tuners import PromptTuning
+from rapt.tuning.tuners import Full, PrefixTuning, PromptTuning, Tuner
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
@@ -64,6 +67,58 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     assert {kind for row in split.types for kind in row} == {0, 1}
     assert reread(told) == pytest.approx(result.metrics["accuracy"])
     assert result.metrics["accuracy"] > 0.6
+
+
+@pytest.mark.parametrize("cap", [None, 0.5])
+def test_activations_that_are_computed_again_change_nothing(run: Run, cap: float | None) -> None:
+    """Not even dropout, nor where two losses ask for a gradient of the same activations."""
+    assert run.reconstruction
+    run = replace(
+        run,
+        tuner=run.tuner.model_copy(update={"dropout": 0.3}),
+        reconstruction=run.reconstruction.model_copy(update={"cap": cap}),
+    )
+    expected, weights = train_seed(run), load_file(run.adapter / "adapter_model.safetensors")
+    again = replace(run, train=run.train.model_copy(update={"gradient_checkpointing": True}))
+    layers: list[bool] = []
+
+    def noted(layer: BertLayer, *given: Any, **named: Any) -> Any:
+        layers.append(layer.gradient_checkpointing)
+        return forward(layer, *given, **named)
+
+    forward = BertLayer.forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BertLayer, "forward", noted)
+        found = train_seed(again)
+    assert any(layers)
+    assert found.metrics == expected.metrics
+    for name, curve in expected.curves.items():
+        assert found.curves[name] == pytest.approx(curve, rel=1e-5)
+    for name, weight in load_file(run.adapter / "adapter_model.safetensors").items():
+        torch.testing.assert_close(weight, weights[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tuner", "encoder", "what"),
+    [
+        (PrefixTuning(tokens=3), None, "prefix-tuning"),
+        (Full(), BiLstm(hidden=4), "bilstm"),
+    ],
+)
+def test_a_model_that_cannot_compute_activations_again_is_one_line(
+    run: Run, tuner: Tuner, encoder: BiLstm | None, what: str
+) -> None:
+    train = run.train.model_copy(update={"gradient_checkpointing": True})
+    with pytest.raises(RaptError, match=f"gradient_checkpointing: got true with .*{what}"):
+        train_seed(replace(run, train=train, tuner=tuner, encoder=encoder))
+
+
+def test_products_of_tuning_alone_are_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "device", lambda: torch.device("cuda"))
+    before = torch.backends.cuda.matmul.allow_tf32
+    with module.tf32():
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
 
 
 def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) -> None:
