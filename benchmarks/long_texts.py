@@ -11,14 +11,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 
 from benchmarks import writing
 from benchmarks.measure import Figure, figure, memory
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.inputs import NO_PLAIN, Split
+from rapt.tuning.inputs import Split
 from rapt.tuning.model import Chooser, adapt, load_backbone
 from rapt.tuning.trainer import Trainer
 from rapt.utils.device import device
@@ -61,10 +60,7 @@ def _peak(texts: int) -> float:
 
 
 def _split(texts: int) -> Split:
-    def each(value: Any) -> list[list[Any]]:
-        return [[value] * LENGTH for _ in range(texts)]
-
-    return Split(each(5), each(0), each(NO_PLAIN), each(True), [0] * texts, [0] * texts)
+    return Split.of_lists([[5] * LENGTH] * texts, text=[[True] * LENGTH] * texts)
 
 
 if __name__ == "__main__":

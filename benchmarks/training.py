@@ -119,7 +119,7 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
     lookups = [one.weight for one in backbone.modules() if isinstance(one, nn.Embedding)]
     active = [w for w in backbone.parameters() if all(w is not one for one in lookups)]
     flops = sum(w.numel() * (6 if w.requires_grad else 4) for w in active)
-    tokens = told.train.epochs * sum(map(len, split.tokens))
+    tokens = told.train.epochs * sum(split.lengths)
     return tokens * flops / taken / _product()
 
 

@@ -95,8 +95,9 @@ def _generated(writer: Writer, split: Split, tokenizer: PreTrainedTokenizerBase)
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )
+    tokens = list(split.tokens)
     for start in range(0, SOURCES, BATCH):
-        prompts = {"input_ids": split.tokens[start : start + BATCH]}
+        prompts = {"input_ids": tokens[start : start + BATCH]}
         batch = tokenizer.pad(prompts, padding_side="left", return_tensors="pt").to(device())
         with (
             torch.inference_mode(),

@@ -248,8 +248,8 @@ FAULTS = (
     # Tuning and serving.
     Fault(
         "rapt/tuning/gradients.py",
-        "factor = min(1.0, self._cap * own / other) if other else 1.0",
-        "factor = self._cap * own / other if other else 1.0",
+        "factor = torch.where(other > 0, self._cap * own / other, 1.0).clamp(max=1.0)",
+        "factor = torch.where(other > 0, self._cap * own / other, 1.0)",
     ),
     Fault("rapt/tuning/checkpoints.py", '        "train": run.train.model_dump(),\n', ""),
     Fault(

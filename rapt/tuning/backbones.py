@@ -255,6 +255,23 @@ def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
     return deepcopy(model, {id(weight): weight for weight in model.parameters()})
 
 
+def recompute(model: PreTrainedModel | PeftModel) -> None:
+    """Let the backward pass of training compute each layer's activations again.
+
+    Raises:
+        RaptError: the model cannot, or a layer would lose its prefix.
+    """
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    if has_prefix(model) or not base.supports_gradient_checkpointing:
+        what = "prefix-tuning" if has_prefix(model) else base.config.model_type
+        raise RaptError(f"train.gradient_checkpointing: got true with {what}, expected false.")
+    warnings.filterwarnings(
+        "ignore", message=".*gradient_checkpointing_enable.*"
+    )  # has another name in v6
+    # The reentrant way needs inputs that learn, which a frozen backbone has not.
+    base.gradient_checkpointing_enable({"use_reentrant": False})
+
+
 def _can_quantize(quantize: str) -> None:
     if device().type != "cuda":
         raise RaptError(f"quantize: got {quantize!r}, expected null without a CUDA device.")
@@ -375,7 +392,7 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     bare = _bare(model)
     if batch.vectors is not None:
         inputs["inputs_embeds"] = _embedded(bare, inputs.pop("input_ids"), batch.vectors)
-    if batch.attention[:, 0].all():
+    if not batch.on_the_left:
         return _forward(model, bare, inputs)
     order = batch.attention.argsort(dim=1, descending=True, stable=True)
     moved = _forward(model, bare, {name: _along(x, order) for name, x in inputs.items()})

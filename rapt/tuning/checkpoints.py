@@ -36,9 +36,7 @@ class Position:
     batch: int = 0
 
     def add(self, means: dict[str, float], texts: int) -> None:
-        """Count a step, and add its means over `texts` to the current epoch's sums."""
-        self.step += 1
-        self.batch += 1
+        """Add a step's means over `texts` to the current epoch's sums."""
         for name, value in means.items():
             self.sums[name] += value * texts
 

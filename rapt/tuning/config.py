@@ -140,7 +140,11 @@ class TrainConfig(Section):
         description="of the backbone's matrix products, and of its frozen weights; bf16 is much "
         "faster on a GPU, and on a CPU with bfloat16 instructions",
     )
-
+    gradient_checkpointing: bool = Field(
+        False,
+        description="whether the backward pass computes each layer's activations again instead of "
+        "keeping them: less memory, a third more time; not with prefix-tuning",
+    )
     gradient: AnyGradient = Field(
         default_factory=Plain, description="of a step; plain: that of the losses' sum"
     )

@@ -30,7 +30,6 @@ from rapt.utils.errors import RaptError
 
 FOLDER = "denoised"  # in the adapter's folder
 WORDS, VECTORS = "words.json", "vectors.safetensors"
-AT_ONCE = 1000  # words per call of the tokenizer
 
 
 def reading(
@@ -56,11 +55,9 @@ def word_embeddings(
     A word without tokens has the vector 0.
     """
     embedded = torch.zeros(len(words), weights.shape[1])
-    for start in range(0, len(words), AT_ONCE):
-        pieces = word_pieces(tokenizer, words[start : start + AT_ONCE])
-        for row, tokens in enumerate(pieces, start):
-            if tokens:
-                embedded[row] = weights[tokens].float().mean(0)
+    for row, tokens in enumerate(word_pieces(tokenizer, words)):
+        if tokens:
+            embedded[row] = weights[tokens].float().mean(0)
     return embedded
 
 
@@ -112,13 +109,10 @@ class WordSampler:
         )
         return self._originals[torch.minimum(found, self._last[rows])]
 
-    def __call__(self, split: Split, rows: Sequence[int]) -> Split:
-        """Return the split with drawn originals instead of the denoised words of these texts."""
-        drawn = self.draw(
-            torch.tensor([-1 - t for r in rows for t in split.tokens[r] if t < 0]).long()
-        )
-        originals = iter(drawn.tolist())
-        tokens = list(split.tokens)
-        for row in rows:
-            tokens[row] = [-1 - next(originals) if t < 0 else t for t in split.tokens[row]]
-        return replace(split, tokens=tokens, vectors=self._vectors)
+    def __call__(self, split: Split) -> Split:
+        """Return the split with drawn originals instead of the denoised words."""
+        tokens = split.tokens.values.clone()
+        denoised = tokens < 0
+        drawn = self.draw(-1 - tokens[denoised].long())
+        tokens[denoised] = (-1 - drawn).to(tokens.dtype)
+        return replace(split, tokens=replace(split.tokens, values=tokens), vectors=self._vectors)

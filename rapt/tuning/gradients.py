@@ -10,6 +10,11 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 
+def finest(device: torch.device) -> torch.dtype:
+    """Return the widest type of a device's numbers: MPS lacks that of Python's."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 class GradientStep(ABC):
     """The gradient of one step, gathered over the parts of its batch that memory has room for.
 
@@ -73,10 +78,10 @@ class CappedStep(GradientStep):
         """Add the second loss's gradient to the first's, which the weights hold."""
         pairs = [(w, g) for w, g in zip(self.weights, self._sums, strict=True) if g is not None]
         shared = [(w.grad, g) for w, g in pairs if w.grad is not None]
-        factor = 1.0
         if shared:
-            own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
-            factor = min(1.0, self._cap * own / other) if other else 1.0
+            own, other = (get_total_norm(side) for side in zip(*shared, strict=True))
+            own, other = own.to(finest(own.device)), other.to(finest(own.device))
+            factor = torch.where(other > 0, self._cap * own / other, 1.0).clamp(max=1.0)
         for weight, gradient in pairs:
             if weight.grad is None:
                 weight.grad = gradient

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import warnings
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import accumulate, chain, pairwise
+from functools import cache, cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from rapt import models
 from rapt.privacy import released
-from rapt.tuning.inference_spec import fitting
+from rapt.tuning.layout import (
+    NO_PLAIN,
+    NO_ROW,
+    Runs,
+    Units,
+    Words,
+    different,
+    flat,
+    laid_out,
+    of_prompts,
+    that_fit,
+)
+from rapt.tuning.ragged import Ragged
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-NO_PLAIN = -1
+AT_ONCE = 1000  # words per call of the tokenizer
 NO_TOKEN = -100  # as PyTorch's cross entropy leaves it out
 TOLD = "\N{OBJECT REPLACEMENT CHARACTER}"  # stands for a user's turn
-NO_ROW = -1  # a word represented by the backbone's own tokens
 
 
 class Reader(NamedTuple):
@@ -49,9 +59,9 @@ class Reader(NamedTuple):
         return int(self.tokenizer.pad_token_id)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
-    """One split of a release, tokenized: a list entry for each text.
+    """One split of a release, tokenized: a row for each of n texts.
 
     Attributes:
         tokens: ids with special tokens, plain words first; −1 − r stands for row r of `vectors`.
@@ -64,31 +74,63 @@ class Split:
         targets: ids of the text that a decoder writes, apart from `tokens`; None: there is none.
     """
 
-    tokens: list[list[int]]
-    types: list[list[int]]
-    plain: list[list[int]]
-    text: list[list[bool]]
+    tokens: Ragged
+    types: Ragged
+    plain: Ragged
+    text: Ragged
     labels: list[Any]
     sequences: list[int]
     vectors: Tensor | None = None
-    targets: list[list[int]] | None = None
+    targets: Ragged | None = None
+
+    @classmethod
+    def of_lists(
+        cls,
+        tokens: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None = None,
+        plain: Sequence[Sequence[int]] | None = None,
+        text: Sequence[Sequence[bool]] | None = None,
+        labels: list[Any] | None = None,
+        sequences: list[int] | None = None,
+        targets: Sequence[Sequence[int]] | None = None,
+    ) -> Split:
+        """Take lists; by themselves tokens are of one segment, and none is plain or the text's."""
+
+        def each(value: int) -> list[list[int]]:
+            return [[value] * len(row) for row in tokens]
+
+        return cls(
+            tokens=Ragged.of(tokens),
+            types=Ragged.of(types or each(0), torch.int8),
+            plain=Ragged.of(plain or each(NO_PLAIN)),
+            text=Ragged.of(text or each(False), torch.bool),
+            labels=labels or [0] * len(tokens),
+            sequences=sequences or [0] * len(tokens),
+            targets=None if targets is None else Ragged.of(targets),
+        )
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def of(self, rows: Sequence[int]) -> Split:
         """Return the texts of some rows."""
-        chosen: dict[str, Any] = {
-            name: [each[row] for row in rows]
-            for name, each in vars(self).items()
-            if name != "vectors" and each is not None
-        }
-        return replace(self, **chosen)
+        at = torch.tensor(rows, dtype=torch.long)
+        return replace(
+            self,
+            tokens=self.tokens.at(at),
+            types=self.types.at(at),
+            plain=self.plain.at(at),
+            text=self.text.at(at),
+            labels=[self.labels[row] for row in rows],
+            sequences=[self.sequences[row] for row in rows],
+            targets=None if self.targets is None else self.targets.at(at),
+        )
 
-    @property
+    @cached_property
     def lengths(self) -> list[int]:
         """The number of tokens of each text."""
-        return [len(tokens) for tokens in self.tokens]
+        lengths: list[int] = self.tokens.lengths.tolist()
+        return lengths
 
 
 @dataclass(frozen=True)
@@ -98,6 +140,7 @@ class Batch:
     Attributes:
         vectors: float32 (batch, length, h), the input embedding of negative tokens, else 0.
         targets: (batch, length of the longest), NO_TOKEN where a shorter one has ended.
+        on_the_left: whether texts are padded there. The host knows, so it need not ask a GPU.
     """
 
     tokens: Tensor
@@ -109,14 +152,17 @@ class Batch:
     sequences: Tensor
     vectors: Tensor | None
     targets: Tensor | None = None
+    on_the_left: bool = False
 
     def to(self, device: torch.device) -> Batch:
-        """Move the batch to a device."""
+        """Move the batch to a device; to a CUDA GPU while it computes, from pinned memory."""
+        pins = device.type == "cuda" and self.tokens.device.type == "cpu"
         moved: dict[str, Any] = {
-            name: None if tensor is None else tensor.to(device)
-            for name, tensor in vars(self).items()
+            name: (value.pin_memory() if pins else value).to(device, non_blocking=pins)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
         }
-        return Batch(**moved)
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
@@ -175,11 +221,18 @@ def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
     return [list(range(*span)) for span in pairwise(ends)]
 
 
-class _Word(NamedTuple):
-    """A word as given to the tokenizer, and the row of the vector that replaces it, if any."""
+class _Frame(NamedTuple):
+    """What a tokenizer or a template puts around a text, or around the halves of a pair.
 
-    text: str
-    row: int
+    Attributes:
+        places: of each half.
+        types: of each half's tokens.
+        tokens: the others; of each its place, itself, its type, and whether it is of the text.
+    """
+
+    places: list[int]
+    types: list[int]
+    tokens: list[tuple[int, int, int, bool]]
 
 
 def tokenized(
@@ -201,52 +254,120 @@ def tokenized(
     If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
     `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
     """
-    labels, words = columns["label"], columns["words"]
-    plain = columns.get("plain", [[]] * len(labels))
-    rows, plain_rows = (
-        columns.get(name) or [[NO_ROW] * len(text) for text in texts]
-        for name, texts in (("row", words), ("plain_row", plain))
+    # A fast tokenizer reads each word of a list apart from the others, so that it is enough to give
+    # it once each word that the texts have.
+    texts, given = len(columns["label"]), (columns["words"], columns.get("plain", []))
+    known, numbers = different(*given)
+    words, plain = (
+        Words.of(each, unit, columns.get(row))
+        for each, unit, row in zip(given, numbers, ("row", "plain_row"), strict=True)
     )
-    sequences = columns.get("sequence", [0] * len(labels))
-    split = Split([], [], [], [], labels, sequences, vectors)
     before = _before_words(tokenizer)
-    around = _template(tokenizer) if letters and chat else None
+    spelled = [before + word for word in known]
+    marks = [f"\n{letter}." for letter in letters]
+    if letters and not chat:
+        marks.append("\nAnswer:")
+    units = Units(_pieces(tokenizer, [*spelled, *marks]))
 
-    def given(texts: list[str], rows: list[int]) -> list[_Word]:
-        return [_Word(before + text, row) for text, row in zip(texts, rows, strict=True)]
+    parts = max(2, 1 + len(letters))
+    group = np.ravel_multi_index((words.text, flat(columns["segment"])), (texts, parts))
+    order = group.argsort(kind="stable")
+    words, group = words.at(order), group[order]
+    costs = np.where(words.row == NO_ROW, units.sizes[words.unit], 1)
+    if letters:
+        room = _beside(int(units.sizes[len(known) :].sum()), max_tokens)
+        kept = of_prompts(costs, group, parts, texts, room)
+    else:
+        kept = that_fit(costs, group, texts, max_tokens)
+    words, part = words.at(kept), group[kept] % parts
 
-    for i, segment in enumerate(columns["segment"]):
-        parts: list[list[_Word]] = [[] for _ in range(max(2, 1 + len(letters)))]
-        for word, part in zip(given(words[i], rows[i]), segment, strict=True):
-            parts[part].append(word)
-        if letters:
-            first, second = _prompt(tokenizer, letters, parts, max_tokens, chat), list[_Word]()
-        else:
-            first, second = _cut(tokenizer, parts[0], parts[1], max_tokens)
-        _append(split, tokenizer, given(plain[i], plain_rows[i]), first, second, around)
-    return split
+    # The halves of a pair stand apart; a question and its choices are one text.
+    half, is_pair = np.zeros_like(part) if letters else part, np.zeros(texts, np.int64)
+    is_pair[words.text[half == 1]] = 1
+    if letters and chat:
+        frames = [_of_turn(tokenizer)]
+    else:
+        probe = [word for word, size in zip(spelled, units.sizes, strict=False) if size][:1]
+        frames = [_frame(tokenizer, probe, second) for second in (None, probe or None)]
+    places, types = (
+        np.array(each)
+        for each in zip(*((frame.places, frame.types) for frame in frames), strict=True)
+    )
+    # The steps of a half: plain words, the question, a mark, its choice, a mark …
+    steps = 2 * parts + 1
+    in_plain = is_pair[plain.text], 0
+    in_words = is_pair[words.text], half
+    runs = [
+        Runs.of(
+            plain.text,
+            steps * places[in_plain],
+            units.of(plain),
+            types[in_plain],
+            plain=plain.place,
+        ),
+        Runs.of(
+            words.text,
+            steps * places[in_words] + 2 * part + 1,
+            units.of(words),
+            types[in_words],
+            own=True,
+        ),
+    ]
+    every = np.arange(texts)
+    for number in range(len(marks)):
+        step = steps * places[0, 0] + 2 * (number + 1)
+        runs.append(Runs.of(every, step, len(known) + number, types[0, 0], own=True))
+    for number, frame in enumerate(frames):
+        around = every[is_pair == number]
+        for place, token, kind, own in frame.tokens:
+            runs.append(Runs.of(around, steps * place, units.add([token]), kind, own=own))
+    tokens, kinds, of_plain, is_own = laid_out(
+        runs, units, texts, units.add([tokenizer.pad_token_id])
+    )
+    return Split(
+        tokens=tokens,
+        types=kinds,
+        plain=of_plain,
+        text=is_own,
+        labels=columns["label"],
+        sequences=columns.get("sequence", [0] * texts),
+        vectors=vectors,
+    )
 
 
-def _prompt(
-    tokenizer: PreTrainedTokenizerBase,
-    letters: Sequence[str],
-    parts: Sequence[list[_Word]],
-    max_tokens: int,
-    chat: bool,
-) -> list[_Word]:
-    """Return a question, each choice after its letter, and but in a chat a request to answer."""
-    marks = [_Word(f"\n{letter}.", NO_ROW) for letter in letters]
-    end = [] if chat else [_Word("\nAnswer:", NO_ROW)]
-    frame = sum(_sizes(tokenizer, [*marks, *end]))
-    if frame > max_tokens:
+def _beside(marks: int, max_tokens: int) -> int:
+    """Return the tokens that are left for the words of a prompt beside its marks."""
+    if marks > max_tokens:
         raise RaptError(
-            f"train.max_tokens: got {max_tokens}, expected at least {frame}, for the letters of "
+            f"train.max_tokens: got {max_tokens}, expected at least {marks}, for the letters of "
             "the choices. Raise it."
         )
-    kept = fitting([_sizes(tokenizer, part) for part in parts], max_tokens - frame)
-    question, *choices = (part[at] for part, at in zip(parts, kept, strict=True))
-    lettered = ([mark, *choice] for mark, choice in zip(marks, choices, strict=True))
-    return [*question, *chain.from_iterable(lettered), *end]
+    return max_tokens - marks
+
+
+def _frame(
+    tokenizer: PreTrainedTokenizerBase, first: list[str], second: list[str] | None
+) -> _Frame:
+    """Return what the tokenizer puts around words, by the tokens of one or of a pair."""
+    encoded = tokenizer(first, second, is_split_into_words=True)
+    types = encoded.get("token_type_ids") or [0] * len(encoded["input_ids"])
+    frame = _Frame([0, 0], [0, 0], [])
+    halves = zip(encoded.sequence_ids(), encoded["input_ids"], types, strict=True)
+    for place, (half, token, kind) in enumerate(halves):
+        if half is None:
+            frame.tokens.append((place, token, kind, False))
+        else:
+            frame.places[half], frame.types[half] = place, kind
+    return frame
+
+
+def _of_turn(tokenizer: PreTrainedTokenizerBase) -> _Frame:
+    """Return the chat template's tokens around a turn; the answer follows the last ones."""
+    before, after = _template(tokenizer)
+    place = len(before)
+    tokens = [(at, token, 0, False) for at, token in enumerate(before)]
+    tokens += [(at, token, 0, True) for at, token in enumerate(after, place + 1)]
+    return _Frame([place, place], [0, 0], tokens)
 
 
 def user_turn(tokenizer: PreTrainedTokenizerBase, told: str) -> str:
@@ -284,27 +405,6 @@ def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
     return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
 
 
-def _cut(
-    tokenizer: PreTrainedTokenizerBase, first: list[_Word], second: list[_Word], max_tokens: int
-) -> tuple[list[_Word], list[_Word]]:
-    """Return the leading words of a text, or of both halves of a pair, that fit completely."""
-    sizes = [_sizes(tokenizer, words) for words in (first, second)]
-    room = [max_tokens, 0]
-    if second:
-        half = max_tokens // 2
-        short = min(sum(sizes[0]), sum(sizes[1]), half)
-        room = [short, max_tokens - short]
-        if sum(sizes[0]) > sum(sizes[1]):
-            room.reverse()
-    return _fitting(first, sizes[0], room[0]), _fitting(second, sizes[1], room[1])
-
-
-def _sizes(tokenizer: PreTrainedTokenizerBase, words: list[_Word]) -> list[int]:
-    """Return the number of positions that each word takes."""
-    pieces = _pieces(tokenizer, [word.text for word in words])
-    return [len(ids) if word.row == NO_ROW else 1 for word, ids in zip(words, pieces, strict=True)]
-
-
 def word_pieces(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each word as inside a text."""
     before = _before_words(tokenizer)
@@ -333,59 +433,13 @@ def letter_tokens(
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[int]]:
-    if not words:
-        return []
-    encoded = tokenizer(words, is_split_into_words=True, add_special_tokens=False)
     pieces: list[list[int]] = [[] for _ in words]
-    for token, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
-        pieces[word].append(token)
+    for start in range(0, len(words), AT_ONCE):
+        some = words[start : start + AT_ONCE]
+        encoded = tokenizer(some, is_split_into_words=True, add_special_tokens=False)
+        for token, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
+            pieces[start + word].append(token)
     return pieces
-
-
-def _fitting(words: list[_Word], sizes: list[int], room: int) -> list[_Word]:
-    return words[: bisect_right(list(accumulate(sizes)), room)]
-
-
-def _append(
-    split: Split,
-    tokenizer: PreTrainedTokenizerBase,
-    prefix: list[_Word],
-    first: list[_Word],
-    second: list[_Word],
-    around: list[list[int]] | None,
-) -> None:
-    """Tokenize [prefix; text], and record which token belongs to which plain word or the text.
-
-    In a chat the template's tokens around it take the place of special ones.
-    """
-    before, after = around or ([], [])
-    halves = ([*prefix, *first], second)
-    one, other = ([word.text for word in half] for half in halves)
-    special = around is None
-    encoded = tokenizer(one, other or None, is_split_into_words=True, add_special_tokens=special)
-    # A decoder adds no special tokens to an empty text, but needs at least one token.
-    ids = encoded["input_ids"] or [tokenizer.pad_token_id]
-    types = encoded.get("token_type_ids") or [0] * len(ids)
-    # For each token, its half and its word; None: none.
-    places = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True)) or [(None, None)]
-    rows = [NO_ROW if word is None else halves[half][word].row for half, word in places]
-    # A word's vector replaces its first token, and the other tokens are left out.
-    kept = [
-        at
-        for at, row in enumerate(rows)
-        if row == NO_ROW or at == 0 or places[at - 1] != places[at]
-    ]
-    plain = [
-        word if word is not None and half == 0 and word < len(prefix) else NO_PLAIN
-        for half, word in places
-    ]
-    tokens = [ids[at] if rows[at] == NO_ROW else -1 - rows[at] for at in kept]
-    is_text = [places[at][1] is not None and plain[at] == NO_PLAIN for at in kept]
-    split.tokens.append([*before, *tokens, *after])
-    split.types.append([0] * len(before) + [types[at] for at in kept] + [0] * len(after))
-    own = [plain[at] for at in kept]
-    split.plain.append([NO_PLAIN] * len(before) + own + [NO_PLAIN] * len(after))
-    split.text.append([False] * len(before) + is_text + [True] * len(after))
 
 
 def read_targets(path: Path) -> Tensor:
@@ -397,29 +451,19 @@ def read_targets(path: Path) -> Tensor:
 
 def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     """Collate these rows into a batch, padded on the right to the longest with the token `pad`."""
-    lengths = torch.tensor([len(split.tokens[row]) for row in rows])
-    length = int(lengths.max())
-
-    def padded(values: list[list[int]] | list[list[bool]], fill: int) -> Tensor:
-        return torch.tensor([[*values[r], *[fill] * (length - len(values[r]))] for r in rows])
-
-    tokens, targets = padded(split.tokens, pad), None
-    if split.targets is not None:
-        targets = pad_sequence(
-            [torch.tensor(split.targets[row], dtype=torch.long) for row in rows],
-            batch_first=True,
-            padding_value=NO_TOKEN,
-        )
+    at = torch.tensor(rows, dtype=torch.long)
+    lengths = split.tokens.lengths[at]
+    tokens = split.tokens.padded(at, pad).long()
     return Batch(
         tokens=tokens,
-        attention=(torch.arange(length) < lengths[:, None]).long(),
-        types=padded(split.types, 0),
-        plain=padded(split.plain, NO_PLAIN),
-        text=padded(split.text, False),
+        attention=(torch.arange(tokens.shape[1]) < lengths[:, None]).long(),
+        types=split.types.padded(at, 0).long(),
+        plain=split.plain.padded(at, NO_PLAIN).long(),
+        text=split.text.padded(at, False),
         labels=torch.tensor([split.labels[row] for row in rows]),
         sequences=torch.tensor([split.sequences[row] for row in rows]),
         vectors=None if split.vectors is None else _looked_up(split.vectors, tokens),
-        targets=targets,
+        targets=None if split.targets is None else split.targets.padded(at, NO_TOKEN).long(),
     )
 
 

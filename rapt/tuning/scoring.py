@@ -34,7 +34,9 @@ def read_all(
 
     def read(rows: list[int]) -> Tensor:
         batch = collate(split, rows, pad).to(model.place)
-        return of(model.activations(batch), batch).float().cpu()
+        return of(model.activations(batch), batch).float()
 
     model.eval()
-    return torch.stack(each_row(by_length(split.lengths, batch_size), read, "train.max_tokens"))
+    # Each batch is read while the GPU computes others: it is waited for once, at the end.
+    rows = each_row(by_length(split.lengths, batch_size), read, "train.max_tokens")
+    return torch.stack(rows).cpu()

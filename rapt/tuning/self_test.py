@@ -42,11 +42,8 @@ def _check(model: TaskModel, pad: int, longest: int) -> None:
     longest = max(LONG, longest)
     lengths = (longest // 2, longest)
     texts = [[tokens[place % 2] for place in range(length)] for length in lengths]
-    flags = [[False] * length for length in lengths]
-    plain = [[-1] * length for length in lengths]
-    types = [[0] * length for length in lengths]
     apart = [text[:LONG] for text in texts] if translates(model.backbone) else None
-    split = Split(texts, types, plain, flags, [0, 0], [0, 0], targets=apart)
+    split = Split.of_lists(texts, targets=apart)
     place = model.place
     batch = collate(split, [0], pad).to(place)
     try:

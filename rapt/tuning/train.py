@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +14,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rapt import paths
 from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, self_test
-from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights, translates
+from rapt.tuning.backbones import (
+    check_vectors,
+    most_tokens,
+    recompute,
+    sharing_weights,
+    translates,
+)
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run, Trained
 from rapt.tuning.denoising import reading, save_denoised
@@ -21,7 +28,7 @@ from rapt.tuning.inputs import Reader, Split, read_columns, read_targets
 from rapt.tuning.model import adapt, load_backbone, save
 from rapt.tuning.trainer import Trainer, memory_lacks
 from rapt.utils import files
-from rapt.utils.device import device_name
+from rapt.utils.device import device, device_name
 from rapt.utils.errors import RaptError
 
 
@@ -61,9 +68,23 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
             f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, "
             "expected room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
         )
-        with memory_lacks(line):  # a step handles its own
+        with memory_lacks(line), tf32():  # a step handles its own
             trained.append(_trained(run, statement, frozen))
     return trained
+
+
+@contextmanager
+def tf32() -> Iterator[None]:
+    """Let a CUDA GPU multiply float32 as TF32, with ten bits of fraction, at many times the rate.
+
+    In tuning alone: mechanisms and attacks count on float32.
+    """
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = device().type == "cuda"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _trained(
@@ -91,6 +112,8 @@ def _trained(
         splits[name] = kind.tokenized(columns, reader, vectors)
         check_vectors(backbone, splits[name].vectors)
     adapted = adapt(backbone, run.tuner)
+    if run.train.gradient_checkpointing:
+        recompute(adapted)
     _check_positions(run, splits, adapted)
     model = kind.model(adapted, reader, run.train.precision)
     trainer = Trainer(run, model, reader.pad, sampler)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
+from math import isfinite
 
 import torch
 from scipy.sparse import csr_array
@@ -17,6 +18,7 @@ from rapt.tuning import probe
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
+from rapt.tuning.gradients import finest
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import ReconstructionHead, TaskModel, placed
 from rapt.tuning.scoring import features, read_all
@@ -27,6 +29,8 @@ from rapt.utils.progress import counter
 # Of a batch on a CPU at a time: where memory lacks, the system kills the process without an error.
 TOKENS = 2048
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
+# Steps whose losses are read together, as the host waits for a GPU to read them.
+TOGETHER = {"cpu": 1, "mps": 16, "cuda": 16}
 
 
 class Trainer:
@@ -43,6 +47,8 @@ class Trainer:
         self.targets: Tensor | csr_array = torch.empty(0, 0, dtype=torch.long)
         self.sampler = sampler
         self.micro_batch = run.train.batch_size
+        self.finest = finest(self.device)
+        self._unread: list[tuple[Tensor, int]] = []
 
     def reconstruct(self, targets: Tensor | csr_array, vocabulary: int) -> None:
         """Add the task of predicting words.
@@ -80,7 +86,7 @@ class Trainer:
         warmup = int(loop.warmup * self.steps)
         self.schedule = get_scheduler(name, self.optimizer, warmup, self.steps)
         order = torch.Generator().manual_seed(torch.initial_seed())
-        names = [name for name in CURVES if self.head or name == "task_loss"]
+        names = CURVES if self.head else CURVES[:1]
         start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
         at = self._resumed(checkpoint, order) or start
         self.model.train()
@@ -90,11 +96,16 @@ class Trainer:
                 epoch_begins = order.get_state()
                 batches = self.run.gradient.batches(split.lengths, loop.batch_size, order)
                 for rows in islice(batches, at.batch, None):
-                    drawn = self.sampler(split, rows) if self.sampler else split
-                    at.add(self._step(drawn, rows, at.step), len(rows))
+                    losses = self._step(*self._drawn(split, rows), at.step)
+                    self._unread.append((losses, len(rows)))
+                    at.step, at.batch = at.step + 1, at.batch + 1
                     progress.update()
-                    if checkpoint.due():
+                    due = checkpoint.due()
+                    if due or len(self._unread) == TOGETHER[self.device.type]:
+                        self._read(at)
+                    if due:
                         self._save(checkpoint, at, epoch_begins)
+                self._read(at)
                 at.end_epoch(len(split))
                 self._save(checkpoint, at, order.get_state())
         return at.curves
@@ -111,8 +122,7 @@ class Trainer:
         if saved := checkpoint.load():
             head.load_state_dict(saved[0])
             return
-        rows = range(len(split))
-        drawn = self.sampler(split, rows) if self.sampler else split
+        drawn = self.sampler(split) if self.sampler else split
         try:
             read = features(self.model, drawn, self.pad, self.run.train.batch_size)
         except RaptError as error:
@@ -127,9 +137,32 @@ class Trainer:
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
 
+    def _drawn(self, split: Split, rows: Sequence[int]) -> tuple[Split, Sequence[int]]:
+        """Return a split and the rows in it of these texts, with words drawn anew if they are."""
+        if self.sampler is None:
+            return split, rows
+        return self.sampler(split.of(rows)), range(len(rows))
+
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
         return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
+
+    def _read(self, at: Position) -> None:
+        """Add the losses of the steps that were not read yet to the epoch's."""
+        if not self._unread:
+            return
+        losses, texts = zip(*self._unread, strict=True)
+        first = at.step - len(losses) + 1
+        self._unread.clear()
+        means = torch.stack(losses).tolist()
+        for step, (own, count) in enumerate(zip(means, texts, strict=True), first):
+            if not all(map(isfinite, own)):
+                raise self.failed(
+                    step,
+                    "got a loss that is not a number, expected a finite one. Lower learning_rate "
+                    f"({self.run.learning_rate}).",
+                )
+            at.add(dict(zip(at.sums, own, strict=True)), count)
 
     def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
         """Save the state on which the next step depends."""
@@ -170,19 +203,19 @@ class Trainer:
                 max(1, len(logits)) if mean else len(batch.labels)
             )
             likeliest = targets if targets.ndim == 1 else targets.argmax(-1)
-            right = (logits.argmax(-1) == likeliest).cpu().double()
+            right = (logits.argmax(-1) == likeliest).to(self.finest)
             losses["reconstruction_accuracy"] = right.sum() / max(1, len(right))
         return losses
 
-    def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+    def _step(self, split: Split, rows: Sequence[int], step: int) -> Tensor:
         """Take one step of the optimizer, in as many parts as memory requires.
 
         Returns:
-            the losses, as means over the texts.
+            the losses, as means over the texts, on the device.
         """
         while True:
             try:
-                losses = self._backward(split, rows, step)
+                losses = self._backward(split, rows)
                 break
             except RuntimeError as error:
                 if not out_of_memory(error):
@@ -205,17 +238,17 @@ class Trainer:
         self.schedule.step()
         return losses
 
-    def _at_a_time(self, split: Split, rows: list[int]) -> int:
+    def _at_a_time(self, split: Split, rows: Sequence[int]) -> int:
         """Return how many of these texts fit into memory side by side, as far as is known."""
         if self.device.type != "cpu":
             return self.micro_batch
-        longest = max(len(split.tokens[row]) for row in rows)
+        longest = max(split.lengths[row] for row in rows)
         return max(1, min(self.micro_batch, TOKENS // longest))
 
-    def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+    def _backward(self, split: Split, rows: Sequence[int]) -> Tensor:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
-        sums: dict[str, float] = {}
+        sums: Tensor | float = 0.0
         auxiliary = self.run.reconstruction if self.head else None
         gradient = self.run.gradient.step(self._learning().values())
         size = self._at_a_time(split, rows)
@@ -224,16 +257,11 @@ class Trainer:
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             task, share = losses["task_loss"], len(part) / len(rows)
             other = auxiliary.weight * losses["reconstruction_loss"] if auxiliary else None
-            if not all(torch.isfinite(loss) for loss in (task, other) if loss is not None):
-                raise self.failed(
-                    step + 1,
-                    "got a loss that is not a number, expected a finite one. Lower learning_rate "
-                    f"({self.run.learning_rate}).",
-                )
             gradient.add(task, other, share)
-            for name, value in losses.items():
-                sums[name] = sums.get(name, 0.0) + share * value.item()
+            every = torch.stack([loss.detach().to(self.finest) for loss in losses.values()])
+            sums = sums + share * every
         gradient.end()
+        assert isinstance(sums, Tensor)  # a batch has texts
         return sums
 
     def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:

@@ -64,7 +64,10 @@ def tokenized(
     count = len(columns["words"])
     plain = columns.get("plain") or [[]] * count
     sequences = columns.get("sequence") or [0] * count
-    split = Split([], [], [], [], [0] * count, sequences, targets=[] if apart else None)
+    every: list[list[int]] = []
+    of_every: list[list[int]] = []
+    targets: list[list[int]] = []
+    is_text: list[list[bool]] = []
     rows = zip(columns["words"], columns["segment"], columns["space_after"], plain, strict=True)
     for words, segment, space_after, prefix in rows:
         parts = ["", ""]
@@ -74,16 +77,21 @@ def tokenized(
         source = _cut(tokenizer, source, max_tokens)
         tokens, of_plain = _prompt(tokenizer, prefix, source, "" if apart else PROMPT, chat)
         written = []
-        if split.targets is not None:
-            split.targets.append(_ended(tokenizer, tokenizer(text)["input_ids"]) if text else [])
+        if apart:
+            targets.append(_ended(tokenizer, tokenizer(text)["input_ids"]) if text else [])
         elif text:
             alone = tokenizer(f" {text}", add_special_tokens=False)["input_ids"]
             written = _ended(tokenizer, alone)
-        split.tokens.append([*tokens, *written])
-        split.types.append([0] * len(split.tokens[-1]))
-        split.plain.append([*of_plain, *[NO_PLAIN] * len(written)])
-        split.text.append([*[False] * len(tokens), *[True] * len(written)])
-    return split
+        every.append([*tokens, *written])
+        of_every.append([*of_plain, *[NO_PLAIN] * len(written)])
+        is_text.append([*[False] * len(tokens), *[True] * len(written)])
+    return Split.of_lists(
+        every,
+        plain=of_every,
+        text=is_text,
+        sequences=sequences,
+        targets=targets if apart else None,
+    )
 
 
 def _prompt(

@@ -438,13 +438,12 @@ def on_the_left(batch: Batch) -> Batch:
         rows = zip(values, pads.tolist(), strict=True)
         return torch.stack([row.roll(count, 0) for row, count in rows])
 
-    kept = {"labels": batch.labels, "sequences": batch.sequences}
     moved = {
-        name: None if tensor is None else rolled(tensor)
-        for name, tensor in vars(batch).items()
-        if name not in kept
+        name: rolled(value)
+        for name, value in vars(batch).items()
+        if isinstance(value, Tensor) and name not in ("labels", "sequences")
     }
-    return Batch(**moved, **kept)
+    return replace(batch, **moved, on_the_left=True)
 
 
 def cell(run: Run, folder: Path, tuner: str) -> Run:

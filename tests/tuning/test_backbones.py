@@ -25,6 +25,7 @@ from rapt.tuning.inputs import (
     word_pieces,
 )
 from rapt.tuning.model import load_backbone
+from rapt.tuning.ragged import Ragged
 from rapt.tuning.train import train_seed
 from rapt.tuning.tuners import Lora, PromptTuning
 from rapt.utils.errors import RaptError
@@ -213,7 +214,7 @@ def test_a_decoder_keeps_no_cache_of_a_text(folders: dict[str, Path], family: st
 @pytest.mark.parametrize("tuner", ["prompt-tuning", "p-tuning", "prefix-tuning", "lora"])
 def test_a_pair_keeps_its_segments(folders: dict[str, Path], tmp_path: Path, tuner: str) -> None:
     split = split_of(folders["bert"], tmp_path, 16, [["so", "film"]])
-    split.types[0] = [0, 0, 1, 1]
+    split = replace(split, types=Ragged.of([[0, 0, 1, 1]]))
     batch, model = collate(split, [0], 1), adapted(folders["bert"], tuner)
     hidden = backbones.activations(model, batch)
     other = backbones.activations(model, replace(batch, types=torch.zeros_like(batch.types)))
@@ -272,7 +273,7 @@ def test_positions_are_counted_with_virtual_tokens(
     model = adapted(folders[family], tuner)
     assert backbones.most_tokens(model) == most
     length = most or 200
-    one = Split([[5] * length], [[0] * length], [[-1] * length], [[True] * length], [0], [0])
+    one = Split.of_lists([[5] * length], text=[[True] * length])
     assert torch.isfinite(backbones.activations(model, collate(one, [0], 0))).all()
 
 

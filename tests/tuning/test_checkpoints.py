@@ -38,7 +38,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
     """Stop a run at the begin of a step, counted from 0."""
     step = Trainer._step
 
-    def stopping(self: Trainer, split: Any, rows: list[int], number: int) -> dict[str, float]:
+    def stopping(self: Trainer, split: Any, rows: list[int], number: int) -> torch.Tensor:
         if number == last:
             raise Stopped
         return step(self, split, rows, number)

@@ -202,16 +202,16 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
 ) -> None:
     run = denoised(mixed(len(WORDS)), kind="posterior-sample")
     seen: dict[int, set[tuple[int, ...]]] = {}
-    step = Trainer._step
+    draw = Trainer._drawn
 
-    def noting(self, split, rows, number):  # type: ignore[no-untyped-def]
-        for row in rows:
-            tokens = tuple(split.tokens[row])
-            seen.setdefault(row, set()).add(tokens)
-            assert len(split.vectors) == len(WORDS)
-        return step(self, split, rows, number)
+    def noting(self, split, rows):  # type: ignore[no-untyped-def]
+        drawn, places = draw(self, split, rows)
+        for row, place in zip(rows, places, strict=True):
+            seen.setdefault(row, set()).add(tuple(drawn.tokens[place]))
+            assert len(drawn.vectors) == len(WORDS)
+        return drawn, places
 
-    monkeypatch.setattr(Trainer, "_step", noting)
+    monkeypatch.setattr(Trainer, "_drawn", noting)
     first = train_seed(run)
     assert np.mean([len(texts) for texts in seen.values()]) > 2  # of three epochs
     assert train_seed(run) == first

@@ -1,10 +1,15 @@
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from rapt.tuning.backbones import load_tokenizer
+from rapt.tuning.inference_spec import fitting
 from rapt.tuning.inputs import (
     NO_PLAIN,
     NO_ROW,
@@ -16,6 +21,7 @@ from rapt.tuning.inputs import (
     tokenized,
 )
 from rapt.utils import files
+from tests.tuning.families import FAMILIES, OTHERS, WORDS
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +74,10 @@ def test_a_words_vector_takes_one_position(tokenizer: PreTrainedTokenizerBase) -
     begin, end, so, film, good = tokenizer.convert_tokens_to_ids(
         ["[CLS]", "[SEP]", "so", "film", "good"]
     )
-    assert split.tokens == [[begin, -2, so, -3, -1, end, -2, good, end], [begin, film, good, end]]
+    assert list(split.tokens) == [
+        [begin, -2, so, -3, -1, end, -2, good, end],
+        [begin, film, good, end],
+    ]
     assert split.plain[0] == [-1, 0, -1, -1, -1, -1, -1, -1, -1]
     assert split.text[0] == [False, False, True, True, True, False, True, True, False]
     assert split.types[0] == [0] * 6 + [1] * 3
@@ -79,6 +88,127 @@ def test_a_words_vector_takes_one_position(tokenizer: PreTrainedTokenizerBase) -
     assert batch.vectors.sum() == given.sum()
     (cut, _) = tokenized(columns, tokenizer, 4, vectors).tokens  # two words of each half
     assert cut == [begin, -2, so, -3, end, -2, good, end]
+
+
+class Word(NamedTuple):
+    text: str
+    row: int = NO_ROW
+
+
+def sizes(tokenizer: PreTrainedTokenizerBase, words: list[Word]) -> list[int]:
+    """The positions that each word takes, of which the tokenizer is told one by one."""
+    pieces = [
+        tokenizer([word.text], is_split_into_words=True, add_special_tokens=False)["input_ids"]
+        for word in words
+    ]
+    return [len(ids) if word.row == NO_ROW else 1 for word, ids in zip(words, pieces, strict=True)]
+
+
+def leading(words: list[Word], sizes: list[int], room: int) -> list[Word]:
+    return [word for word, sum_ in zip(words, accumulate(sizes), strict=True) if sum_ <= room]
+
+
+Row = tuple[list[int], list[int], list[int], list[bool]]
+
+
+def read_at_once(
+    tokenizer: PreTrainedTokenizerBase, plain: list[Word], first: list[Word], second: list[Word]
+) -> Row:
+    """What the tokenizer makes of all words of a text in one call."""
+    halves = [*plain, *first], second
+    one, other = ([word.text for word in half] for half in halves)
+    encoded = tokenizer(one, other or None, is_split_into_words=True)
+    ids = encoded["input_ids"]
+    types = encoded.get("token_type_ids") or [0] * len(ids)
+    row: Row = ([], [], [], [])
+    last = None
+    for at, (token, kind) in enumerate(zip(ids, types, strict=True)):
+        half, word = encoded.sequence_ids()[at], encoded.word_ids()[at]
+        vector = NO_ROW if word is None else halves[half][word].row
+        if vector != NO_ROW and last == (half, word):
+            continue
+        last = (half, word)
+        is_plain = half == 0 and word < len(plain)
+        shown = token if vector == NO_ROW else -1 - vector
+        own = word is not None and not is_plain
+        values = shown, kind, word if is_plain else NO_PLAIN, own
+        for column, value in zip(row, values, strict=True):
+            column.append(value)
+    return row if ids else ([tokenizer.pad_token_id], [0], [NO_PLAIN], [False])
+
+
+def expected(
+    columns: dict[str, list], tokenizer: PreTrainedTokenizerBase, most: int, letters: list[str]
+) -> list[Row]:
+    """The rows of texts that are tokenized one by one, each as a whole."""
+    # Some tokenizers glue the words of a list together, unless they bring their own spaces.
+    glued = (
+        tokenizer(["film", "film"], is_split_into_words=True)["input_ids"]
+        != tokenizer("film film")["input_ids"]
+    )
+    before, rows = " " * glued, []
+    for i, words in enumerate(columns["words"]):
+        parts: list[list[Word]] = [[] for _ in range(max(2, 1 + len(letters)))]
+        for word, row, part in zip(words, columns["row"][i], columns["segment"][i], strict=True):
+            parts[part].append(Word(before + word, row))
+        plain = [Word(before + word) for word in columns["plain"][i]]
+        first, second = parts[0], parts[1]
+        counts = [sizes(tokenizer, part) for part in parts]
+        if letters:
+            marks, end = [Word(f"\n{letter}.") for letter in letters], Word("\nAnswer:")
+            room = most - sum(sizes(tokenizer, [*marks, end]))
+            kept = [part[at] for part, at in zip(parts, fitting(counts, room), strict=True)]
+            choices = [[mark, *kept[1 + k]] for k, mark in enumerate(marks)]
+            first, second = [*kept[0], *chain.from_iterable(choices), end], []
+        elif second:
+            short = min(sum(counts[0]), sum(counts[1]), most // 2)
+            longer = most - short
+            rooms = (longer, short) if sum(counts[0]) > sum(counts[1]) else (short, longer)
+            first, second = map(leading, parts, counts, rooms)
+        else:
+            first = leading(first, counts[0], most)
+        rows.append(read_at_once(tokenizer, plain, first, second))
+    return rows
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
+def test_a_release_has_the_tokens_that_its_texts_have_one_by_one(
+    family: str, parts: int, tmp_path: Path
+) -> None:
+    """Of texts, pairs and prompts; some words are unknown, special, odd, or have no tokens."""
+    (FAMILIES | OTHERS)[family][0]().save_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    special = [str(token) for token in tokenizer.all_special_tokens]
+    known = [
+        *WORDS,
+        "unlikely",
+        "Film's",
+        "naïve",
+        "日本",
+        "a b",
+        "\u200b",
+        "",
+        " ",
+        "##ly",
+        *special,
+    ]
+    rng = np.random.default_rng(parts)
+    lengths = rng.integers(12, size=60)
+    columns: dict[str, list] = {
+        "words": [rng.choice(known, n).tolist() for n in lengths],
+        "segment": [rng.integers(parts, size=n).tolist() for n in lengths],
+        "row": [rng.choice([NO_ROW, NO_ROW, 0, 1, 2], n).tolist() for n in lengths],
+        "plain": [rng.choice(known, n).tolist() for n in rng.integers(4, size=60)],
+        "label": rng.integers(2, size=60).tolist(),
+        "sequence": rng.integers(3, size=60).tolist(),
+    }
+    letters, vectors = ["A", "B", "C"] if parts == 4 else [], torch.ones(3, 2)
+    for most in (40, 60):
+        split = tokenized(columns, tokenizer, most, vectors, letters)
+        rows = zip(split.tokens, split.types, split.plain, split.text, strict=True)
+        assert list(rows) == expected(columns, tokenizer, most, letters)
+        assert split.labels == columns["label"] and split.sequences == columns["sequence"]
 
 
 def test_the_text_is_cut_to_whole_words_and_plain_words_never(

@@ -112,8 +112,7 @@ def called(adapter: Path) -> Any:
 
 
 def activations_of(model: Classifier, tokens: list[int]) -> torch.Tensor:
-    empty = [[0] * len(tokens)]
-    split = Split([tokens], empty, [[-1] * len(tokens)], [[False] * len(tokens)], [0], [0])
+    split = Split.of_lists([tokens])
     return model.activations(collate(split, [0], 0))[0]
 
 

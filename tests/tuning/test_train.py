@@ -2,6 +2,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +11,15 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel
+from transformers.models.bert.modeling_bert import BertLayer
 
-from rapt.tuning.config import Run
+from rapt.tuning import train as module
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed
-from rapt.tuning.tuners import PromptTuning
+from rapt.tuning.trainer import TOGETHER
+from rapt.tuning.tuners import Full, PrefixTuning, PromptTuning, Tuner
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
@@ -65,6 +69,58 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     assert result.metrics["accuracy"] > 0.6
 
 
+@pytest.mark.parametrize("cap", [None, 0.5])
+def test_activations_that_are_computed_again_change_nothing(run: Run, cap: float | None) -> None:
+    """Not even dropout, nor where two losses ask for a gradient of the same activations."""
+    assert run.reconstruction
+    run = replace(
+        run,
+        tuner=run.tuner.model_copy(update={"dropout": 0.3}),
+        reconstruction=run.reconstruction.model_copy(update={"cap": cap}),
+    )
+    expected, weights = train_seed(run), load_file(run.adapter / "adapter_model.safetensors")
+    again = replace(run, train=run.train.model_copy(update={"gradient_checkpointing": True}))
+    layers: list[bool] = []
+
+    def noted(layer: BertLayer, *given: Any, **named: Any) -> Any:
+        layers.append(layer.gradient_checkpointing)
+        return forward(layer, *given, **named)
+
+    forward = BertLayer.forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BertLayer, "forward", noted)
+        found = train_seed(again)
+    assert any(layers)
+    assert found.metrics == expected.metrics
+    for name, curve in expected.curves.items():
+        assert found.curves[name] == pytest.approx(curve, rel=1e-5)
+    for name, weight in load_file(run.adapter / "adapter_model.safetensors").items():
+        torch.testing.assert_close(weight, weights[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tuner", "encoder", "what"),
+    [
+        (PrefixTuning(tokens=3), None, "prefix-tuning"),
+        (Full(), BiLstm(hidden=4), "bilstm"),
+    ],
+)
+def test_a_model_that_cannot_compute_activations_again_is_one_line(
+    run: Run, tuner: Tuner, encoder: BiLstm | None, what: str
+) -> None:
+    train = run.train.model_copy(update={"gradient_checkpointing": True})
+    with pytest.raises(RaptError, match=f"gradient_checkpointing: got true with .*{what}"):
+        train_seed(replace(run, train=train, tuner=tuner, encoder=encoder))
+
+
+def test_products_of_tuning_alone_are_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "device", lambda: torch.device("cuda"))
+    before = torch.backends.cuda.matmul.allow_tf32
+    with module.tf32():
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
 def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) -> None:
     result = train_seed(replace(run, reconstruction=None))
     plain = PeftModel.from_pretrained(AutoModel.from_pretrained(run.backbone), run.adapter)
@@ -75,11 +131,16 @@ def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) 
     assert str(run.backbone) not in json.dumps(config)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
+@pytest.mark.parametrize("together", [1, 5])
+def test_a_loss_that_is_no_number_stops_the_run(
+    run: Run, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that it names is the first of those that were read together."""
+    monkeypatch.setitem(TOGETHER, "cpu", together)
     wild = replace(run, tuner=run.tuner.model_copy(update={"learning_rate": 1e30}))
     with pytest.raises(
         RaptError,
-        match=r"^movies-tiny, seed 0, step \d+ of 36: got a loss that is not a number, "
+        match=r"^movies-tiny, seed 0, step 3 of 36: got a loss that is not a number, "
         r"expected .* Lower learning_rate \(1e\+30\)\.$",
     ):
         train_seed(wild)

@@ -13,6 +13,7 @@ from rapt.tuning.inputs import NO_PLAIN, Batch, Split, collate, read_targets
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 from tests.tuning.conftest import TARGETS, texts, trainer_of
+from tests.tuning.test_checkpoints import steps_after_a_stop
 
 
 def trainer(run: Run) -> Trainer:
@@ -71,7 +72,7 @@ def gradients(run: Run) -> dict[str, torch.Tensor]:
     made.micro_batch, made.steps = 3, 1
     made.optimizer = torch.optim.AdamW(made.parts.parameters())
     split = texts(run)
-    made._backward(split, [*range(8)], 0)
+    made._backward(split, [*range(8)])
     return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
 
 
@@ -154,12 +155,24 @@ def test_padding_changes_nothing(run: Run) -> None:
     made = trainer(run)
     made.model.eval()
     split = texts(run)
-    split.tokens[1] += split.tokens[1][1:]  # a longer neighbour
-    for values in (split.types, split.plain, split.text):
-        values[1] += values[1][1:]  # type: ignore[operator]
+    fields = (split.tokens, split.types, split.plain, split.text)
+    # A longer neighbour.
+    split = Split.of_lists(*([own[0], own[1] + own[1][1:]] for own in fields))
     alone, beside = collate(split, [0], 0), collate(split, [0, 1], 0)
     logits = [made.model.scores(made.model.activations(b), b)[0] for b in (alone, beside)]
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("together", [5, 99])
+def test_losses_that_are_read_together_are_the_same(
+    run: Run, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a run that saves after each step, and of one that stops in between."""
+    expected = train_seed(run)
+    monkeypatch.setitem(module.TOGETHER, "cpu", together)
+    assert train_seed(run) == expected
+    for seconds in (0, 600):
+        steps_after_a_stop(run, monkeypatch, seconds, 19)
 
 
 def test_the_schedule_ends_with_the_last_step(run: Run) -> None:

@@ -72,7 +72,7 @@ def test_without_noise_vectors_give_the_logits_of_words(
     files.write_parquet(path, files.read_parquet(path).drop_columns([VECTORS]))
     own = read_split(path, tokenizer, 16)
     assert given.vectors is not None and own.vectors is None
-    assert given.text == own.text
+    assert list(given.text) == list(own.text)
     torch.manual_seed(0)
     model = Classifier(adapted(folder, tuner), 3)
     pad = tokenizer.pad_token_id

@@ -23,6 +23,7 @@ from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import NO_PLAIN, Split, collate, read_columns
 from rapt.tuning.model import Writer, adapt, load
+from rapt.tuning.ragged import Ragged
 from rapt.tuning.train import train_seeds
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Tuner
@@ -94,8 +95,7 @@ def one_by_one(model: Writer, tokens: list[int], pad: int, end: int, most: int) 
     found: list[int] = []
     while len(found) < most and end not in found:
         text = [*tokens, *found]
-        empty = [[0] * len(text)]
-        split = Split([text], empty, [[NO_PLAIN] * len(text)], [[False] * len(text)], [0], [0])
+        split = Split.of_lists([text])
         with torch.inference_mode():
             states = model.activations(collate(split, [0], pad))
             found.append(int(model.head(states[0, -1].to(model.head.weight.dtype)).argmax()))
@@ -125,7 +125,7 @@ def test_what_was_learnt_is_saved_loaded_and_written(
     assert again == trained.answers["test"]
     assert finished == trained.result.metrics["finished"]
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
-    for tokens, text in zip(split.tokens[:5], again, strict=False):
+    for tokens, text in zip(list(split.tokens)[:5], again, strict=False):
         own = one_by_one(loaded, tokens, pad, end, GREEDY.max_new_tokens)
         assert text == first_line(tokenizer, own)
 
@@ -186,7 +186,7 @@ def test_a_decoder_writes_what_its_encoder_read(
     for row in range(3):
         found: list[int] = []
         while len(found) < GREEDY.max_new_tokens and end not in found:
-            one = replace(test.of([row]), targets=[[*found, 0]])
+            one = replace(test.of([row]), targets=Ragged.of([[*found, 0]]))
             batch = collate(one, [0], pad)
             with torch.inference_mode():
                 states = loaded.activations(batch)
