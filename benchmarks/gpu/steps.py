@@ -156,7 +156,8 @@ def bert_base(out: Path) -> list[Figure]:
     """The loop at BERT-base's shape, against Trainer and the card's product."""
     with TemporaryDirectory() as scratch:
         shape = training.MINILM_SHAPE if _is_try() else training.BERT_BASE
-        return training.loop(training.told(Path(scratch), shape))
+        run = training.told(Path(scratch), shape)
+        return [training.tokenizing(run), *training.loop(run)]
 
 
 def seeds(out: Path) -> list[Figure]:

@@ -452,18 +452,20 @@ def read_targets(path: Path) -> Tensor:
 def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     """Collate these rows into a batch, padded on the right to the longest with the token `pad`."""
     at = torch.tensor(rows, dtype=torch.long)
-    lengths = split.tokens.lengths[at]
-    tokens = split.tokens.padded(at, pad).long()
+    places, targets = split.tokens.places(at), None
+    tokens = split.tokens.padded(places, pad).long()
+    if split.targets is not None:
+        targets = split.targets.padded(split.targets.places(at), NO_TOKEN).long()
     return Batch(
         tokens=tokens,
-        attention=(torch.arange(tokens.shape[1]) < lengths[:, None]).long(),
-        types=split.types.padded(at, 0).long(),
-        plain=split.plain.padded(at, NO_PLAIN).long(),
-        text=split.text.padded(at, False),
+        attention=places.within.long(),
+        types=split.types.padded(places, 0).long(),
+        plain=split.plain.padded(places, NO_PLAIN).long(),
+        text=split.text.padded(places, False),
         labels=torch.tensor([split.labels[row] for row in rows]),
         sequences=torch.tensor([split.sequences[row] for row in rows]),
         vectors=None if split.vectors is None else _looked_up(split.vectors, tokens),
-        targets=None if split.targets is None else split.targets.padded(at, NO_TOKEN).long(),
+        targets=targets,
     )
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class Places(NamedTuple):
+    """Where some rows stand, padded on the right to the longest.
+
+    Attributes:
+        of_values: their values, one row after the other.
+        within: where those stand, (rows, length); the rest is padding.
+    """
+
+    of_values: Tensor
+    within: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +70,16 @@ class Ragged:
         )
         return Ragged.split(self.values[places], lengths)
 
-    def padded(self, rows: Tensor, fill: int) -> Tensor:
-        """Return some rows, padded on the right to the longest with `fill`: (rows, length)."""
-        lengths = self.lengths[rows]
-        places = torch.arange(int(lengths.max()))
-        within = places < lengths[:, None]
-        padded = self.values.new_full(within.shape, fill)
-        padded[within] = self.values[(self.starts[rows, None] + places)[within]]
+    def places(self, rows: Tensor) -> Places:
+        """Return where some rows stand, which those of equal lengths share."""
+        starts = self.starts[rows]
+        lengths = self.starts[rows + 1] - starts
+        steps = torch.arange(int(lengths.max()))
+        within = steps < lengths[:, None]
+        return Places((starts[:, None] + steps)[within], within)
+
+    def padded(self, places: Places, fill: int) -> Tensor:
+        """Return the rows in these places, padded with `fill`: (rows, length)."""
+        padded = self.values.new_full(places.within.shape, fill)
+        padded[places.within] = self.values[places.of_values]
         return padded

@@ -20,10 +20,11 @@ def test_some_rows_are_taken_in_the_order_asked_for() -> None:
 
 
 def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
+    def padded(rows: Ragged, at: list[int], fill: int) -> torch.Tensor:
+        return rows.padded(rows.places(torch.tensor(at)), fill)
+
     rows = Ragged.of(ROWS)
-    assert rows.padded(torch.tensor([2, 3, 1]), 9).tolist() == [[4, 9], [5, 6], [9, 9]]
-    assert rows.padded(torch.tensor([1]), 9).shape == (1, 0)
-    assert Ragged.of([[True], []], torch.bool).padded(torch.tensor([1, 0]), False).tolist() == [
-        [False],
-        [True],
-    ]
+    assert padded(rows, [2, 3, 1], 9).tolist() == [[4, 9], [5, 6], [9, 9]]
+    assert padded(rows, [1], 9).shape == (1, 0)
+    flags = Ragged.of([[True], []], torch.bool)
+    assert padded(flags, [1, 0], False).tolist() == [[False], [True]]
