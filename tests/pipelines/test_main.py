@@ -21,7 +21,7 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     command: list[str] = []
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
-    cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
+    cli.app(["flow", "--pool", "cluster", "--slots", "3", "--per-gpu", "2"], standalone_mode=False)
     assert command[1:3] == ["-m", "pipelines"]
     line = r"^repository: got 'there', expected none without --pool\. Add --pool\.$"
     with pytest.raises(RaptError, match=line):
@@ -31,7 +31,7 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     app = typer.Typer()
     app.command()(__main__.main)
     app(command[3:], standalone_mode=False)
-    assert given == [3, "cluster", None]
+    assert given == [3, "cluster", None, 2]
 
 
 def test_a_mirror_that_lacks_nothing_is_left_alone(
