@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with files that have slow tests, so that no core waits for the last of them."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tagger() -> None:
+    """Load each spaCy model once, which takes most of the time of a small release."""
+    if tagging := sys.modules.get("rapt.text.tagging"):  # not where no test file imports it
+        load = tagging.load
+        loaded = cache(load)
+        tagging.load = lambda package, exclude: loaded(package, tuple(exclude))  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
