@@ -75,6 +75,12 @@ class Work:
         return job
 
 
+@pytest.fixture(autouse=True)
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command runs, whose workers start sooner for it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
 @pytest.fixture
 def work(few: Work) -> Work:
     for name in NAMES:
