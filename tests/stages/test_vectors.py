@@ -22,6 +22,7 @@ from tests import tiny
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import edited
 from tests.stages.releases import GATE, gate
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
 
