@@ -44,6 +44,7 @@ from tests.stages.test_denoise import small as small
 from tests.stages.test_units import narrow as narrow
 from tests.stages.test_units import sweeping, walk
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 from tests.tuning.conftest import release as release
 from tests.tuning.conftest import run as run
 from tests.tuning.test_trainer import gradients
