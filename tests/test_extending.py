@@ -44,6 +44,7 @@ from tests.stages.test_denoise import small as small
 from tests.stages.test_units import narrow as narrow
 from tests.stages.test_units import sweeping, walk
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 from tests.tuning.conftest import release as release
 from tests.tuning.conftest import run as run
 from tests.tuning.test_trainer import gradients
@@ -212,7 +213,9 @@ def ratings(experiment: params.Params) -> params.Params:
 
 
 @pytest.mark.slow
-def test_the_kind_of_task_goes_all_the_way(ratings: params.Params) -> None:
+def test_the_kind_of_task_goes_all_the_way(
+    ratings: params.Params, request: pytest.FixtureRequest
+) -> None:
     """From its raw rows to the report and to a number for a new text, by its two halves alone."""
     assert type(ratings.tasks["ratings"]).__module__ == "acme.kind"
     download.main("ratings")
@@ -229,6 +232,7 @@ def test_the_kind_of_task_goes_all_the_way(ratings: params.Params) -> None:
         assert (statement["kind"], statement["labels"]) == ("acme-regress", None)
         assert statement["columns"] == ["example_id", "number", "segment"]
         train.main(cell, "ratings", "tiny", "ia3", method, eta)
+        request.getfixturevalue("in_this_process")  # once by others, which import the package too
         found = files.read_json(f"reports/cells/train/{cell}.json")
         mae = found["metrics"]["mae"]
         assert mae["low"] < mae["mean"] < mae["high"] < found["baselines"]["mae"]

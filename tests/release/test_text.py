@@ -23,13 +23,18 @@ SLOW_FIXTURES = settings(
 TABLE_WORDS = {word for words in VOCABULARY.values() for word in words}
 
 
+@pytest.fixture(scope="module")
+def of_any_language(make: Callable[..., TextPrivatizer]) -> TextPrivatizer:
+    """For letters at random, which may be taken for a language."""
+    return make(eta=0.1, categories=FOUR, language="any")
+
+
 @SLOW_FIXTURES
 @given(st.lists(st.text(), max_size=4))
 def test_as_many_words_come_out_as_went_in(
-    make: Callable[..., TextPrivatizer], texts: list[str]
+    of_any_language: TextPrivatizer, texts: list[str]
 ) -> None:
-    """In no language: letters at random may be taken for one."""
-    released = make(eta=0.1, categories=FOUR, language="any").release(texts)
+    released = of_any_language.release(texts)
     assert len(released) == len(texts)
     for text in released:
         assert joined(text, keep_spacing=False).split() == [word.released for word in text]

@@ -16,18 +16,20 @@ from rapt.reporting.page import render
 from rapt.reporting.rows import to_csv
 from rapt.reporting.writer import frames
 from rapt.results import reader
-from tests.conftest import ROOT
+from tests.conftest import ROOT, made_once
 from tests.reporting import synthetic
 
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a whole experiment and its report, made once."""
-    folder = tmp_path_factory.mktemp("reported")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        writer.write(reader.load(synthetic.write(folder)))
-    return folder
+    """A folder with a whole experiment and its report."""
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            writer.write(reader.load(synthetic.write(folder)))
+
+    return made_once(tmp_path_factory, "reported", make)
 
 
 @pytest.fixture

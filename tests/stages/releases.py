@@ -24,9 +24,24 @@ GATE = Path("reports/gates/private/movies/rapt-2.json")
 
 
 @pytest.fixture
-def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two hundred tagged texts of eight words, and params with two methods that fit the table."""
+def workspace(released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the release, and of what it was made from, to change."""
+    shutil.copytree(released, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def released(table: EmbeddingTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hundred tagged texts of eight words, and params with two methods that fit the table."""
+    folder = tmp_path_factory.mktemp("released")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_release(table)
+    return folder
+
+
+def make_release(table: EmbeddingTable) -> None:
     yaml = YAML(typ="safe")
     content = yaml.load(ROOT / "tests/every_section.yaml")
     for method in ("pct2t", "rapt", "rapt-mean"):
@@ -50,7 +65,6 @@ def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyP
         }
         files.write_parquet(f"data/tagged/movies/{split}.parquet", pa.table(columns))
     privatize.main("movies", "rapt", "2", "minilm", RELEASE)
-    return tmp_path
 
 
 def gate(out: Path = RELEASE) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from stages import channel, denoise, privatize
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import Workspace, edited
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 
 CELL = "mine-tiny-lora-pct2t-3"
 KINDS = ("posterior-mean", "posterior-sample", "posterior-public", "posterior-target")
@@ -53,7 +54,9 @@ def small(
 
 
 @pytest.mark.slow
-def test_a_release_its_channel_and_a_backbone_make_a_cell(small: Path) -> None:
+def test_a_release_its_channel_and_a_backbone_make_a_cell(
+    small: Path, in_this_process: None
+) -> None:
     privatize.main("mine", "pct2t", "3", "minilm", Path("data/private/mine/pct2t-3"))
     channel.main("minilm", "pct2t", "3")
     digests = []

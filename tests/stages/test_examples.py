@@ -7,6 +7,7 @@ from pathlib import Path
 from rapt.utils import files
 from stages import examples
 from tests.stages.conftest import edited
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 from tests.stages.test_vectors import release
 from tests.tuning.conftest import backbone as backbone

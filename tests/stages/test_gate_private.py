@@ -11,6 +11,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import gate_private, privatize
 from tests.stages.releases import GATE, RELEASE, gate
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 
 

@@ -18,6 +18,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import NOUNS, VERBS
 from tests.stages.releases import GATE, RELEASE, gate, privatize_anew
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 
 

@@ -13,6 +13,7 @@ from rapt.utils.errors import RaptError
 from stages import channel, gate_private, levels, privatize
 from tests.stages.conftest import edited
 from tests.stages.releases import RELEASE
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 
 LEVEL = "replaced-60"

@@ -18,6 +18,7 @@ from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import WORDS
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 
 pytestmark = pytest.mark.slow
 MEMBERS, OTHERS = 48, 200
@@ -71,7 +72,7 @@ def attack(name: str, backbone: str, tuner: str, method: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def narrow(small: Path, backbone: Path) -> None:
+def narrow(small: Path, backbone: Path, in_this_process: None) -> None:
     """A backbone of the table's width, so that it can be given vectors."""
     tiny.of_width(8, backbone, Path("narrow"))
 

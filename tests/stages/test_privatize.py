@@ -14,6 +14,7 @@ from rapt.utils.errors import RaptError
 from stages import privatize
 from tests.conftest import NOUNS, VERBS
 from tests.stages.releases import RELEASE, gate, privatize_anew
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 
 

@@ -24,6 +24,7 @@ from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import WORDS
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,9 @@ def tuned(method: str, eta: str) -> Path:
 
 
 @pytest.mark.slow
-def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small: Path) -> None:
+def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
+    small: Path, in_this_process: None
+) -> None:
     with edited() as content:
         content["layers"] |= {"texts": 20, "points": 5}
         content["methods"]["rapt"]["categories"] = ["noun", "verb"]

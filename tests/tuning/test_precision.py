@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rapt.results.cells import SeedResult
 from rapt.serving.model import Adapted
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate
@@ -29,13 +30,33 @@ def low(run: Run, request: pytest.FixtureRequest) -> Run:
     return replace(run, tuner=tuner, train=run.train.model_copy(update={"precision": "bf16"}))
 
 
+@pytest.fixture(scope="module")
+def trained_once() -> dict[str, tuple[Run, SeedResult]]:
+    return {}
+
+
+@pytest.fixture
+def trained(
+    low: Run,
+    tmp_path_factory: pytest.TempPathFactory,
+    trained_once: dict[str, tuple[Run, SeedResult]],
+) -> tuple[Run, SeedResult]:
+    """A run of each tuner, trained once, and its result."""
+    tuner = low.tuner.type
+    if tuner not in trained_once:
+        folder = tmp_path_factory.mktemp(tuner) / "adapter"
+        kept = replace(low, adapter=folder, backbone_name=str(low.backbone))
+        trained_once[tuner] = kept, train_seed(kept)
+    return trained_once[tuner]
+
+
 def trainer(run: Run) -> tuple[Trainer, Any]:
     made = trainer_of(run)
     return made, collate(texts(run), [0, 1, 2], pad_of(run)).to(made.device)
 
 
-def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:
-    result = train_seed(low)
+def test_it_learns_as_float32_does(trained: tuple[Run, SeedResult], tmp_path: Path) -> None:
+    low, result = trained
     high = low.train.model_copy(update={"precision": "float32"})
     plain = train_seed(replace(low, train=high, adapter=tmp_path / "float32"))
     assert abs(result.metrics["accuracy"] - plain.metrics["accuracy"]) < 0.1
@@ -44,13 +65,16 @@ def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:
     assert result.curves != plain.curves
 
 
-def test_equal_runs_give_equal_bytes(low: Run, tmp_path: Path) -> None:
+def test_equal_runs_give_equal_bytes(trained: tuple[Run, SeedResult], tmp_path: Path) -> None:
+    low, result = trained
     again = replace(low, adapter=tmp_path / "again")
-    assert train_seed(low) == train_seed(again)
+    assert train_seed(again) == result
     assert sha256(low.adapter) == sha256(again.adapter)
 
 
-def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
+def test_what_learns_and_what_is_written_is_float32(
+    low: Run, trained: tuple[Run, SeedResult]
+) -> None:
     made, batch = trainer(low)
     assert {weight.dtype for weight in made._learning().values()} == {torch.float32}
     frozen = {w.dtype for w in made.model.parameters() if not w.requires_grad}
@@ -65,19 +89,19 @@ def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
     assert {w.grad.dtype for w in made._learning().values() if w.grad is not None} == {
         torch.float32
     }
-    train_seed(low)
-    for path in low.adapter.glob("*.safetensors"):
+    written = list(trained[0].adapter.glob("*.safetensors"))
+    assert written
+    for path in written:
         assert {value.dtype for value in load_file(path).values()} == {torch.float32}
 
 
-def test_it_is_served_as_it_was_scored(low: Run) -> None:
-    result = train_seed(low)
+def test_it_is_served_as_it_was_scored(trained: tuple[Run, SeedResult]) -> None:
+    low, result = trained
     assert reread(low, "bf16", low.train.batch_size) == result.metrics["accuracy"]
 
 
-def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:
-    train_seed(replace(low, backbone_name=str(low.backbone)))
-    model = Adapted(low.adapter)
+def test_a_server_computes_with_what_the_contract_says(trained: tuple[Run, SeedResult]) -> None:
+    model = Adapted(trained[0].adapter)
     assert model.contract.precision == model._model.precision == "bf16"
 
 

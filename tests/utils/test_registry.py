@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def install(
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(registry, "entry_points", UNCACHED)  # read anew, now and after the test
+    monkeypatch.setattr(registry, "entry_points", cache(UNCACHED))  # read anew: now, and after it
 
 
 def added(
