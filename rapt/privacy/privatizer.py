@@ -22,7 +22,7 @@ from rapt.privacy.mechanisms import (
     WordVectorMechanism,
 )
 from rapt.privacy.mechanisms.claim import Bound
-from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.privacy.neighbours.threads import blas_threads, side_by_side
 from rapt.privacy.released import Words, WordVectors
 from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable, Vectors
@@ -225,7 +225,7 @@ class Privatizer(AnyPrivatizer[Any]):
     def _batched(self, texts: Iterable[PreparedText]) -> Iterator[Any]:
         batches = by_size(texts, lambda text: len(text.words), WORDS)
         while some := list(islice(batches, blas_threads())):
-            for released in beside(self._release, some):
+            for released in side_by_side(self._release, some):
                 yield from released
 
     def _release(self, batch: list[PreparedText]) -> list[Any]:

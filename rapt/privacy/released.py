@@ -246,7 +246,7 @@ def positions(table: pa.Table) -> Positions:
     return unit_of(table.column_names).positions(table)
 
 
-def beside(table: pa.Table) -> Mapping[str, list[Any]]:
+def others(table: pa.Table) -> Mapping[str, list[Any]]:
     """Return the columns of a release that `positions` does not read."""
     unit = unit_of(table.column_names)
     own = {*unit.columns, "segment"} & {*table.column_names}

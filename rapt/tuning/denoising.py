@@ -25,7 +25,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning.config import Denoising
-from rapt.tuning.inputs import Split, WordVectors, word_pieces
+from rapt.tuning.inputs import InputVectors, Split, word_pieces
 from rapt.utils.errors import RaptError
 
 FOLDER = "denoised"  # in the adapter's folder
@@ -34,17 +34,17 @@ WORDS, VECTORS = "words.json", "vectors.safetensors"
 
 def reading(
     how: Denoising, backbone: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> tuple[WordVectors, WordSampler | None]:
+) -> tuple[InputVectors, WordSampler | None]:
     """Return the released words' vectors, and for posterior-sample a sampler of originals."""
     layer: Any = backbone.get_input_embeddings()
     rows = {word: row for row, word in enumerate(how.released)}
     if how.type == "posterior-target":
         own = word_embeddings(layer.weight.detach(), tokenizer, how.released)
-        return WordVectors(rows, own), None
+        return InputVectors(rows, own), None
     embedded = word_embeddings(layer.weight.detach(), tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
     sampler = WordSampler(how.posterior, embedded) if how.type == "posterior-sample" else None
-    return WordVectors(rows, mean), sampler
+    return InputVectors(rows, mean), sampler
 
 
 def word_embeddings(
@@ -61,7 +61,7 @@ def word_embeddings(
     return embedded
 
 
-def save_denoised(words: WordVectors, adapter: Path) -> None:
+def save_denoised(words: InputVectors, adapter: Path) -> None:
     """Write D beside an adapter, as serving needs it."""
     folder = adapter / FOLDER
     folder.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ def save_denoised(words: WordVectors, adapter: Path) -> None:
     save_file({"vectors": words.vectors}, folder / VECTORS)
 
 
-def load_denoised(adapter: Path) -> WordVectors:
+def load_denoised(adapter: Path) -> InputVectors:
     """Load the output of `save_denoised`.
 
     Raises:
@@ -84,7 +84,7 @@ def load_denoised(adapter: Path) -> WordVectors:
         )
     words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
     rows = {word: row for row, word in enumerate(words)}
-    return WordVectors(rows, load_file(folder / VECTORS)["vectors"])
+    return InputVectors(rows, load_file(folder / VECTORS)["vectors"])
 
 
 class WordSampler:

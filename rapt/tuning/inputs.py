@@ -166,7 +166,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class WordVectors:
+class InputVectors:
     """Input embeddings, float32 (R, h), that replace the tokens of some words, by their rows."""
 
     rows: dict[str, int]
@@ -183,7 +183,7 @@ class WordVectors:
 
 
 def read_columns(
-    path: Path, known: WordVectors | None = None
+    path: Path, known: InputVectors | None = None
 ) -> tuple[dict[str, list[Any]], Tensor | None]:
     """Read one split of a release (docs/data.md), with the vectors that its model reads, if any."""
     columns, vectors = readable(files.read_parquet(path))
@@ -196,7 +196,7 @@ def read_split(
     path: Path,
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
-    known: WordVectors | None = None,
+    known: InputVectors | None = None,
 ) -> Split:
     """Tokenize one split of a release of texts to classify; see `tokenized`."""
     columns, vectors = read_columns(path, known)
@@ -206,7 +206,7 @@ def read_split(
 def readable(table: pa.Table) -> tuple[dict[str, list[Any]], Tensor | None]:
     """Return the columns of a release as `tokenized` takes them, with their vectors, if any."""
     words, segments, vectors = released.positions(table)
-    columns = {**released.beside(table), "words": words, "segment": segments}
+    columns = {**released.others(table), "words": words, "segment": segments}
     if vectors is None:
         return columns, None
     columns["row"] = numbered(words)

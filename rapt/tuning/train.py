@@ -79,12 +79,14 @@ def tf32() -> Iterator[None]:
 
     In tuning alone: mechanisms and attacks count on float32.
     """
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = device().type == "cuda"
+    how = torch.backends.cuda.matmul
+    before = how.fp32_precision
+    if device().type == "cuda":
+        how.fp32_precision = "tf32"
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        how.fp32_precision = before
 
 
 def _trained(

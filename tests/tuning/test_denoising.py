@@ -22,7 +22,7 @@ from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import DenoiserType, Denoising, PosteriorTarget, Run
 from rapt.tuning.denoising import WordSampler, reading, word_embeddings
-from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
+from rapt.tuning.inputs import NO_PLAIN, InputVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
@@ -67,7 +67,7 @@ def embeddings(run: Run) -> torch.Tensor:
     return load_backbone(run.backbone)[0].get_input_embeddings().weight.detach()
 
 
-def words_of(run: Run) -> WordVectors:
+def words_of(run: Run) -> InputVectors:
     assert run.denoising
     return reading(run.denoising, *load_backbone(run.backbone))[0]
 

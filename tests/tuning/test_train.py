@@ -115,10 +115,10 @@ def test_a_model_that_cannot_compute_activations_again_is_one_line(
 
 def test_products_of_tuning_alone_are_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "device", lambda: torch.device("cuda"))
-    before = torch.backends.cuda.matmul.allow_tf32
+    before = torch.backends.cuda.matmul.fp32_precision
     with module.tf32():
-        assert torch.backends.cuda.matmul.allow_tf32
-    assert torch.backends.cuda.matmul.allow_tf32 == before
+        assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+    assert torch.backends.cuda.matmul.fp32_precision == before
 
 
 def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.neighbours import candidates
 from rapt.privacy.neighbours.first_pass import GROUP, QUERIES, Float32Pass
-from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.privacy.neighbours.threads import blas_threads, side_by_side
 from rapt.utils.device import device, has_gpu
 from rapt.utils.memmap import is_mapped
 
@@ -92,7 +92,7 @@ class ExactSearch:
         # Every thread gets some even of few queries.
         size = min(QUERIES, -(-len(queries) // blas_threads()))
         parts = [queries[i : i + size] for i in range(0, len(queries), size)]
-        return np.concatenate(beside(lambda part: self._nearest(part, k), parts))
+        return np.concatenate(side_by_side(lambda part: self._nearest(part, k), parts))
 
     def _nearest(self, part: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
         queries = np.asarray(part, dtype=np.float64)

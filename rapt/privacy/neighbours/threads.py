@@ -29,7 +29,7 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
-def beside(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+def side_by_side(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
     """The function of each part, in their order: one thread for each core that BLAS may use.
 
     What a part does between products then runs beside the products of the others. A part on its

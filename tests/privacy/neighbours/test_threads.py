@@ -8,18 +8,18 @@ import time
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.privacy.neighbours.threads import blas_threads, side_by_side
 
 
 def test_results_come_in_the_order_of_the_parts() -> None:
     with threadpool_limits(2):
-        assert beside(lambda part: 10 * part, range(5)) == [0, 10, 20, 30, 40]
+        assert side_by_side(lambda part: 10 * part, range(5)) == [0, 10, 20, 30, 40]
 
 
 def test_a_part_on_its_own_keeps_all_threads() -> None:
     with threadpool_limits(2):
-        assert beside(lambda _: blas_threads(), [0]) == [2]
-        assert beside(lambda _: blas_threads(), [0, 1]) == [1, 1]
+        assert side_by_side(lambda _: blas_threads(), [0]) == [2]
+        assert side_by_side(lambda _: blas_threads(), [0, 1]) == [1, 1]
         assert blas_threads() == 2
 
 
@@ -33,5 +33,5 @@ def test_no_part_runs_on_after_another_has_failed() -> None:
         ended.set()
 
     with threadpool_limits(2), pytest.raises(ValueError, match="failed"):
-        beside(part, [0, 1])
+        side_by_side(part, [0, 1])
     assert ended.is_set()
