@@ -14,7 +14,7 @@ from rapt.privacy.released import (
     TextVector,
     Words,
     WordVectors,
-    beside,
+    others,
     positions,
     unit_of,
 )
@@ -51,7 +51,7 @@ def test_a_release_is_read_as_it_was_written(table: EmbeddingTable, name: str) -
     for column, values in unit.values(rows).items():
         for text, value in zip(texts, values, strict=True):
             np.testing.assert_array_equal(text.value(column), value)
-    assert {*beside(rows)} == {"example_id", "label"}
+    assert {*others(rows)} == {"example_id", "label"}
     # Another text has the columns of words, and a model reads it as such.
     assert unit_of(rows.column_names) is (Words if unit is NewText else unit)
     assert {*unit.required} <= {*rows.column_names}
