@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -136,6 +137,26 @@ def _denoising(run: Run) -> list[str] | None:
     parts = (matrix.indptr, matrix.indices, matrix.data)
     words = json.dumps([how.released, how.words])
     return [how.type, words, *(hashlib.sha256(part.tobytes()).hexdigest() for part in parts)]
+
+
+def generators(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of each generator that a step draws from: of the CPU, and of every GPU."""
+    states = {"rng.torch": torch.get_rng_state()}
+    if device.type == "cpu":
+        return states
+    module = torch.get_device_module(device)
+    each = module.get_rng_state_all() if device.type == "cuda" else [module.get_rng_state()]
+    return states | {f"rng.device.{number}": state for number, state in enumerate(each)}
+
+
+def set_generators(device: torch.device, states: Mapping[str, Tensor]) -> None:
+    """Set the generators to what `generators` returned."""
+    torch.set_rng_state(states["rng.torch"])
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        torch.cuda.set_rng_state_all([states[f"rng.device.{number}"] for number in range(count)])
+    elif device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(states["rng.device.0"])
 
 
 def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:

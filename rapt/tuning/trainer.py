@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from transformers import get_scheduler
 
 from rapt.tuning import probe
-from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
+from rapt.tuning.checkpoints import Checkpoint, Position, flat, generators, set_generators, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
 from rapt.tuning.gradients import finest
@@ -168,9 +168,7 @@ class Trainer:
         """Save the state on which the next step depends."""
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
-        tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
-        if self.device.type != "cpu":
-            tensors["rng.device"] = torch.get_device_module(self.device).get_rng_state()
+        tensors |= generators(self.device) | {"rng.order": order}
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
@@ -185,10 +183,8 @@ class Trainer:
         unflat(self.optimizer, tensors, facts["groups"])
         self.schedule.load_state_dict(facts["schedule"])
         self.micro_batch = facts["micro_batch"]
-        torch.set_rng_state(tensors["rng.torch"])
+        set_generators(self.device, tensors)
         order.set_state(tensors["rng.order"])
-        if self.device.type != "cpu":
-            torch.get_device_module(self.device).set_rng_state(tensors["rng.device"])
         return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -213,6 +209,7 @@ class Trainer:
         Returns:
             the losses, as means over the texts, on the device.
         """
+        begins = generators(self.device)
         while True:
             try:
                 losses = self._backward(split, rows)
@@ -228,6 +225,7 @@ class Trainer:
                         "max_tokens, or set RAPT_WORKERS=1.",
                     ) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
+            set_generators(self.device, begins)
         line = self.failed(
             step + 1,
             "got a device out of memory for the optimizer's state, expected room for it. Tune "

@@ -13,7 +13,7 @@ from torch import nn
 
 from rapt.tuning import checkpoints, scoring, trainer
 from rapt.tuning import train as module
-from rapt.tuning.checkpoints import Checkpoint
+from rapt.tuning.checkpoints import Checkpoint, generators, set_generators
 from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import train_seed
@@ -155,15 +155,17 @@ train_seed({run!r})
     assert sha256(run.adapter) == sha256(tmp_path / "whole")
 
 
-def two_texts_fit(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Memory for no more; the sizes of the parts that are tried."""
+def two_texts_fit(monkeypatch: pytest.MonkeyPatch, *, before: bool = True) -> list[int]:
+    """Memory for no more, as shows before or after dropout is drawn; the parts that are tried."""
     losses, sizes = Trainer._losses, []
 
     def small(self: Trainer, batch: Any) -> Any:
         sizes.append(len(batch.labels))
-        if len(batch.labels) > 2:
+        fits = len(batch.labels) <= 2
+        found = losses(self, batch) if fits or not before else None
+        if not fits:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return losses(self, batch)
+        return found
 
     monkeypatch.setattr(Trainer, "_losses", small)
     return sizes
@@ -181,6 +183,30 @@ def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
     assert len(sizes) == 2 + 36 * 4
     for name, curve in expected.curves.items():
         assert result.curves[name] == pytest.approx(curve, rel=1e-3)
+
+
+def test_parts_that_did_not_fit_leave_the_dropout_as_it_was(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for before, name in ((True, "one"), (False, "other")):
+        with monkeypatch.context() as patch:
+            two_texts_fit(patch, before=before)
+            train_seed(replace(run, adapter=tmp_path / name))
+    assert sha256(tmp_path / "one") == sha256(tmp_path / "other")
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+def test_a_checkpoint_keeps_the_generator_of_every_card(
+    monkeypatch: pytest.MonkeyPatch, cards: int
+) -> None:
+    states = [torch.full((16,), card, dtype=torch.uint8) for card in range(cards)]
+    kept: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cards)
+    monkeypatch.setattr(torch.cuda, "get_rng_state_all", lambda: states)
+    monkeypatch.setattr(torch.cuda, "set_rng_state_all", kept.extend)
+    cuda = torch.device("cuda")
+    set_generators(cuda, generators(cuda))
+    assert [state.tolist() for state in kept] == [state.tolist() for state in states]
 
 
 def test_smaller_parts_last_beyond_a_stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
