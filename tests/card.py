@@ -1,4 +1,4 @@
-"""A card that is none: tensors that lie on a second device, whose products the CPU computes.
+"""A card: this machine's, else one that is none, whose tensors the CPU computes.
 
 As on a real one, two devices do not mix in an operation, and numpy does not read the card.
 """
@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from rapt.utils import device as devices
 
-NAME = "cpu:1"
+IS_REAL = torch.cuda.is_available()
+NAME = "cuda" if IS_REAL else "cpu:1"
 CARD = torch.device(NAME)
 aten = torch.ops.aten
 # What moves tensors between devices, or takes indices or lengths of the CPU's beside the card's.
@@ -138,6 +139,11 @@ class _Makers(TorchFunctionMode):
 @contextmanager
 def card() -> Iterator[None]:
     """Compute on the card whatever asks for the device."""
+    if IS_REAL:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAPT_DEVICE", NAME)
+            yield
+        return
     with pytest.MonkeyPatch.context() as patch, _Makers(), _Dispatch():
         patch.setattr(devices, "usable", lambda: [NAME, "cpu"])
         patch.setenv("RAPT_DEVICE", NAME)

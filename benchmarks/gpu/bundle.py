@@ -80,12 +80,10 @@ def main(
 
 def _code(project: Path) -> None:
     """Copy what git tracks of our sources, and the tests that are worth a card."""
-    tracked = map(Path, _git("ls-files", *CODE))
     marked = [Path(name) for name in _git("grep", "-l", "mark.gpu", "--", "tests/*/test_*.py")]
     rooms = {room for test in marked for room in test.parents if room.parts}
-    helpers = [path for room in rooms for path in map(Path, _git("ls-files", str(room)))]
-    shared = [path for path in helpers if path.parent in rooms and not path.match("test_*")]
-    for path in {*tracked, *marked, *shared}:
+    tests = [path for path in map(Path, _git("ls-files", "tests")) if path.parent in rooms]
+    for path in {*map(Path, _git("ls-files", *CODE)), *tests}:
         if path.is_file():  # not a link to another
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, project / path)
