@@ -74,7 +74,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            draft = factory.mktemp(name)
+            draft = factory.mktemp(name) / "made"
             make(draft)
             draft.rename(folder)
     return folder

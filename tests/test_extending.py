@@ -81,7 +81,7 @@ def experiment(small: Path) -> params.Params:
     return params.load()
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # of what other tests left open
 def test_params_take_and_show_the_entries(experiment: params.Params) -> None:
     kinds = experiment.attacks["frequent"], experiment.tuners["ia3"]
     assert [type(kind).__module__ for kind in kinds] == ["acme.attack", "acme.tuner"]

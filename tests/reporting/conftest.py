@@ -25,6 +25,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a whole experiment and its report."""
 
     def make(folder: Path) -> None:
+        folder.mkdir()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             writer.write(reader.load(synthetic.write(folder)))

@@ -28,7 +28,7 @@ from tests.stages.releases import GATE, RELEASE, gate
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
 
-movies = releases.workspace
+movies, released = releases.workspace, releases.released
 Texts = list[list[str]]
 # Each inversion by its name in params.yaml, and whether a bound on it is known.
 INVERSIONS = {"nearest": 0, "autoencoder": 0, "bayes": 1, "bayes-twice": 0, "bayes-context": 0}
