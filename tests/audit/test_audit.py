@@ -103,7 +103,7 @@ def test_a_mechanism_that_writes_another_text_is_judged_by_its_outcomes(factor: 
             unit="one text",
         )
 
-        def writer(self, table: EmbeddingTable, eta: float) -> Writer:
+        def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:
             size, eta = len(table.words), factor * eta
             kept = np.exp(eta) / (np.exp(eta) + size - 1)
 
