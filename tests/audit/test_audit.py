@@ -11,7 +11,7 @@ from rapt.audit import FALSE_ALARM, AuditChoice, Finding, Verdict, audit, subjec
 from rapt.audit.cases import subject
 from rapt.audit.laws import Check
 from rapt.privacy.mechanisms import MECHANISMS, RewritingMechanism
-from rapt.privacy.mechanisms.base import Writer
+from rapt.privacy.mechanisms.base import Rewriter
 from rapt.privacy.mechanisms.claim import Claim, Metric
 from rapt.text.table import EmbeddingTable
 
