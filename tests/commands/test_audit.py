@@ -76,6 +76,7 @@ def test_the_command_fails_on_a_violation(run: Callable, monkeypatch: pytest.Mon
     assert re.search(r"t2t: noise in \d+ dimensions: .*: got p = 0, expected .* or more", shown)
 
 
+@pytest.mark.slow
 def test_the_command_audits_the_dimension_of_a_table(run: Callable, table, tmp_path: Path) -> None:
     out = tmp_path / "audit.json"
     options = ["--table", str(table.folder), "--draws", "500", "--json", str(out)]

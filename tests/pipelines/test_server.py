@@ -54,6 +54,7 @@ def test_an_address_that_nobody_answers_is_not_used(
     assert server._of_project() is None
 
 
+@pytest.mark.slow
 def test_a_profile_s_server_is_for_pools_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = Profile(name="cloud", settings={PREFECT_API_URL: "http://127.0.0.1:9/api"})
     monkeypatch.delenv("PREFECT_API_URL", raising=False)

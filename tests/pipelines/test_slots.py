@@ -103,6 +103,7 @@ def test_only_what_may_pass_is_tried_again(
     assert slots.CommandError("cell", code, log).may_pass is may_pass
 
 
+@pytest.mark.slow
 def test_an_edit_while_it_collects_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy, collect = make(tmp_path, ""), slots.Slot.dvc
     monkeypatch.chdir(toy.root)
@@ -124,6 +125,7 @@ def test_an_edit_while_it_collects_is_seen(tmp_path: Path, monkeypatch: pytest.M
     assert not (toy.root / "reports/metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_an_out_that_dvc_repro_removed_beside_the_flow_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def numbers(_: object = None) -> list[int]:
     return [int(fresh().integers(1 << 62)) for _ in range(4)]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_never_share_a_fresh_stream(method: str) -> None:
     """Two of 32 numbers of 62 bits agree by chance with p < 1e-15."""
     numbers()  # as a parent that has drawn before it forks

@@ -197,6 +197,7 @@ class Failing(Job):
         return super().release(name, *arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_file_that_kills_its_workers_is_named_and_so_is_an_error_without_the_text(
     few: Work, seeded: TextPrivatizer, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_each_tuner_writes(
     assert_alike(to_write((writers | translators)[family], ALL[tuner]))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_checkpoint(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_hidden_states(run: Run) -> None:
     torch.testing.assert_close(found, expected, atol=NEAR, rtol=NEAR)
 
 
+@pytest.mark.slow
 def test_candidates_of_membership_inference(
     run: Run, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,7 +163,7 @@ def test_padding_changes_nothing(run: Run) -> None:
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("together", [5, 99])
+@pytest.mark.parametrize("together", [5, pytest.param(99, marks=pytest.mark.slow)])
 def test_losses_that_are_read_together_are_the_same(
     run: Run, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
