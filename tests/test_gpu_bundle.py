@@ -63,8 +63,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         patch.chdir(ROOT)
         bundle.main(shared / "sst2", PYTHON, out=packed, rows=64)
     assert packed.stat().st_size < 60 << 20
-    with tarfile.open(packed) as tar:
-        tar.extractall(folder, filter="data")
+    subprocess.run(["tar", "xf", packed, "-C", folder], check=True)
     return folder / "rapt-gpu"
 
 
