@@ -1,4 +1,7 @@
-"""The steps of `python3 -m benchmarks.gpu`: each finds figures, or runs cells of the experiment."""
+"""The steps of `python3 -m benchmarks.gpu`: each finds figures, or runs cells of the experiment.
+
+The other benchmarks ask for the device when they are imported, which is done where it can be told.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from xml.etree import ElementTree
 import numpy as np
 import torch
 
-from benchmarks import training, writing
 from benchmarks.measure import Figure, figure, interleaved, ratio, seconds
 from rapt import grid, params, paths
 from rapt.kinds import kind_of
@@ -147,6 +149,8 @@ def search(out: Path) -> list[Figure]:
 
 def seed(out: Path) -> list[Figure]:
     """One seed of SST-2: LoRA on MiniLM, from the release to its scores."""
+    from benchmarks import training
+
     p, release = params.load(), paths.release(TASK, f"{METHOD}-{ETA}")
     factors = {"task": TASK, "backbone": BACKBONE, "tuner": TUNER, "method": METHOD, "eta": ETA}
     kind = kind_of(files.read_json(paths.statement(release)))
@@ -158,6 +162,8 @@ def seed(out: Path) -> list[Figure]:
 
 def bert_base(out: Path) -> list[Figure]:
     """The loop at BERT-base's shape, against Trainer and the card's product."""
+    from benchmarks import training
+
     with TemporaryDirectory() as scratch:
         shape = training.MINILM_SHAPE if _is_try() else training.BERT_BASE
         run = training.told(Path(scratch), shape)
@@ -166,6 +172,8 @@ def bert_base(out: Path) -> list[Figure]:
 
 def seeds(out: Path) -> list[Figure]:
     """Five seeds of a cell together, against one after the other."""
+    from benchmarks import training
+
     with TemporaryDirectory() as scratch:
         return training.seeds(training.told(Path(scratch), training.MINILM_SHAPE))
 
@@ -189,6 +197,8 @@ def serving(out: Path) -> list[Figure]:
 
 def writes(out: Path) -> list[Figure]:
     """A language model that writes, against Transformers' generate."""
+    from benchmarks import writing
+
     return writing.run(out)
 
 
