@@ -24,6 +24,7 @@ def calls(law: Law, every: list[np.ndarray]) -> list[list[list[str]]]:
     return [[list(part) for part in np.split(words[law.released(one)], ends)] for one in every]
 
 
+@pytest.mark.slow
 def test_the_corpus_varies_in_all_that_a_fault_may_depend_on() -> None:
     strata = corpus().strata
     few = {name: codes.max() + 1 for name, codes in strata.items()}

@@ -214,6 +214,7 @@ def test_a_file_that_kills_its_workers_is_named_and_so_is_an_error_without_the_t
     assert [path.name for path in (few.root / "out.parts/files").iterdir()] == ["c.parquet"]
 
 
+@pytest.mark.slow
 def test_workers_count_in_one_ledger(few: Work, make: Callable[..., TextPrivatizer]) -> None:
     limited = make(eta=1, budget="1x")
     for name, text in zip(NAMES, ("saw the film", "met the doctor", "saw a story"), strict=True):

@@ -219,6 +219,7 @@ def _unseen(privatizer: TextPrivatizer, words: int, letter: str = "a") -> float:
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
+@pytest.mark.slow
 def test_nothing_kept_of_a_text_grows(pct2t: TextPrivatizer) -> None:
     table, strings = pct2t.privatizer.table, pct2t._tagger._nlp.vocab.strings
     before = len(strings)
