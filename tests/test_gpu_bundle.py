@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from benchmarks.gpu import bundle
+from rapt.utils.device import has_gpu
 from tests.conftest import ROOT
 
 # What the machine has, with what these need.
@@ -115,6 +116,11 @@ def test_a_step_that_is_too_long_is_told(unpacked: Path, site: Path) -> None:
     [
         ("cuda", r"RAPT_DEVICE: got 'cuda', expected .*"),
         ("tpu", r"RAPT_DEVICE: got 'tpu', expected .*"),
+        pytest.param(
+            "",
+            r"RAPT_DEVICE: got cpu, expected cuda\. .*",
+            marks=pytest.mark.skipif(has_gpu(), reason="a GPU is taken where there is one"),
+        ),
     ],
 )
 def test_a_device_that_is_not_there_is_one_line(

@@ -5,6 +5,7 @@ The other benchmarks ask for the device when they are imported, which is done wh
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -40,7 +41,13 @@ SIDE, QUERIES, ASKED = 8192, 1 << 16, 200
 
 def card(out: Path) -> list[Figure]:
     """The card, its products, and what every other step reads."""
-    if device().type == "cuda" and (room := torch.cuda.mem_get_info()[1]) < LEAST:
+    where = device().type
+    if where == "mps" or (where == "cpu" and os.environ.get("RAPT_DEVICE") != "cpu"):
+        raise RaptError(
+            f"RAPT_DEVICE: got {where}, expected cuda. To try the steps without a card, set it to "
+            "cpu: the figures then say nothing."
+        )
+    if where == "cuda" and (room := torch.cuda.mem_get_info()[1]) < LEAST:
         raise RaptError(f"card: got {room >> 30} GiB, expected {LEAST >> 30} or more.")
     _prepare()
     if _is_try():
@@ -107,7 +114,7 @@ def tests(out: Path) -> list[Figure]:
 def privatizing(out: Path) -> list[Figure]:
     """The whole of SST-2, a copy for each seed."""
     release, p = paths.release(TASK, f"{METHOD}-{ETA}"), params.load()
-    took = seconds(lambda: _release(METHOD, ETA))
+    took = seconds(lambda: _privatize(METHOD, ETA, release))
     splits = [files.read_parquet(path) for path in paths.seed(release, 0).glob("t*.parquet")]
     words = p.seeds * sum(len(text) for split in splits for text in split["words"].to_pylist())
     return [
@@ -116,9 +123,8 @@ def privatizing(out: Path) -> list[Figure]:
     ]
 
 
-def _release(method: str, eta: str) -> None:
-    if not (release := paths.release(TASK, grid.released(method, eta))).is_dir():
-        _run("privatize", TASK, method, eta, "minilm", str(release))
+def _privatize(method: str, eta: str, release: Path) -> None:
+    _run("privatize", TASK, method, eta, "minilm", str(release))
 
 
 def _run(stage: str, *arguments: str) -> None:
@@ -211,7 +217,10 @@ def experiment(out: Path) -> list[Figure]:
         if cell.kind != "train" or cell.path.is_file():
             continue
         factors = [cell.factors[name] for name in ("task", "backbone", "tuner", "method", "eta")]
-        _release(*factors[-2:])
+        method, eta = factors[-2:]
+        release = paths.release(TASK, grid.released(method, eta))
+        if not release.is_dir():
+            _privatize(method, eta, release)
         _run("train", cell.cell, *factors)
         done += 1
         with files.atomic(results) as new, tarfile.open(new, "w") as tar:
