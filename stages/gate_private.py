@@ -61,7 +61,7 @@ def compare(
         **of_task.facts(),
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    release = CheckedRelease(folder, p.seed, of, promised, of_task.beside)
+    release = CheckedRelease(folder, p.seed, of, promised, of_task.kept_columns)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies

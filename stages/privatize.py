@@ -36,7 +36,9 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     with files.atomic(out) as folder:
         folder.mkdir()
         for k in range(p.seeds):
-            copy = seeded.SeededCopy(privatizer, task, p.seed, k, plain_tokens, of_task.beside)
+            copy = seeded.SeededCopy(
+                privatizer, task, p.seed, k, plain_tokens, of_task.kept_columns
+            )
             copy.write(splits, paths.seed(folder, k))
         counts = copy.counts
         counts.most *= p.seeds  # each copy spends anew

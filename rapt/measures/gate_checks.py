@@ -59,10 +59,10 @@ class CheckedRelease:
         seed: int,
         originals: Originals,
         promised: dict[str, Any],
-        beside: Sequence[str] = (),
+        kept_columns: Sequence[str] = (),
     ) -> None:
-        """Read a release and its tagged originals; `beside` are its task's columns but words."""
-        self.beside = beside
+        """Read a release, its tagged originals, and which columns its task keeps."""
+        self.kept_columns = kept_columns
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
         self.statement = files.read_json(paths.statement(folder))
@@ -103,7 +103,7 @@ class CheckedRelease:
     @cached_property
     def columns(self) -> list[str]:
         """The columns of a split (docs/data.md, “The release”)."""
-        columns = ["example_id", *self.unit.copied, *self.unit.columns, *self.beside]
+        columns = ["example_id", *self.unit.copied, *self.unit.columns, *self.kept_columns]
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
@@ -150,11 +150,11 @@ class CheckedCopy:
         originals = release.originals
         tagged = originals.tagged[split]
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
-        copied = dict.fromkeys([*release.unit.copied, *release.beside])
-        beside = [name for name in copied if name in release.columns]
+        copied = dict.fromkeys([*release.unit.copied, *release.kept_columns])
+        kept = [name for name in copied if name in release.columns]
         flags = {"in_order": _same(ids, released_ids)}
-        if beside:
-            flags["beside"] = _same(_rows(tagged, beside), _rows(table, beside))
+        if kept:
+            flags["beside"] = _same(_rows(tagged, kept), _rows(table, kept))
         flags |= self._made_again(originals.copy(self.k, split), release.unit.values(table))
         if self.plain:
             sequences = self.plain.sequences(ids, originals.task)

@@ -247,11 +247,11 @@ class SeededCopy:
         seed: int,
         k: int,
         plain_tokens: PlainTokensConfig | None,
-        beside: Sequence[str] = ("label",),
+        kept_columns: Sequence[str] = ("label",),
     ) -> None:
-        """Draw the plain tokens of this seed; the columns `beside` are released as they are."""
+        """Draw the plain tokens of this seed; `kept_columns` are released as they are."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
-        self.beside = beside
+        self.kept_columns = kept_columns
         self.counts = Counts()
         self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
@@ -272,14 +272,14 @@ class SeededCopy:
         """The columns that cross the boundary, and no others."""
         ids, unit = tagged["example_id"].to_pylist(), self.privatizer.releases
         columns = {"example_id": tagged["example_id"]}
-        kept = [name for name in unit.optional if name in self.beside]
+        kept = [name for name in unit.optional if name in self.kept_columns]
         columns |= {name: tagged[name] for name in (*unit.copied, *kept)}
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
         counted = self._counted(tagged, shown)
         columns |= unit.written(counted, lengths, self.privatizer.dimension)
-        for name in self.beside:
+        for name in self.kept_columns:
             if (
                 name not in columns
                 and name in tagged.column_names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import shutil
@@ -36,6 +35,7 @@ from rapt.data.nested import (
 from rapt.data.read import TEXT, missing_column, objects
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, not_allowed, one_of
+from rapt.utils.files import Digested
 
 T = TypeVar("T")
 # Column -> its texts, None where one is missing: of each row those that its value holds, in order.
@@ -78,28 +78,6 @@ class Chunk:
                 (column, list(islice(values, self.counts[column][row])))
                 for column, values in places.items()
             ]
-
-
-class Digested(io.FileIO):
-    """A file with a digest of what is read of it.
-
-    It is the file's sha256 if all is read once, from start to end; seeks are hashed, too.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Open the file."""
-        super().__init__(path)
-        self.digest, self._end = hashlib.sha256(), 0
-
-    def readinto(self, buffer: Any) -> int:
-        """Read on, and note the place if it is another one than where the last read ended."""
-        start = self.tell()
-        if start != self._end:
-            self.digest.update(f"@{start}:".encode())
-        count = super().readinto(buffer) or 0
-        self.digest.update(memoryview(buffer)[:count])
-        self._end = start + count
-        return count
 
 
 class TextFile(ABC):

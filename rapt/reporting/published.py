@@ -64,7 +64,7 @@ def read() -> pd.DataFrame:
 
 
 @once
-def beside(results: Results) -> pd.DataFrame:
+def joined(results: Results) -> pd.DataFrame:
     """Return the cells beside their printed numbers, then the numbers that are left, by table.
 
     Numbers are in the unit of `published`. Missing ones have the command that runs them.
@@ -102,7 +102,7 @@ def beside(results: Results) -> pd.DataFrame:
 
 def by_table(results: Results) -> Iterator[tuple[str, str, list[str], pd.DataFrame]]:
     """Yield each paper's source and number of each table, its factors, and its part of `beside`."""
-    for (source, table), own in beside(results).groupby(["source", "table"], sort=False):
+    for (source, table), own in joined(results).groupby(["source", "table"], sort=False):
         yield source, table, [name for name in FACTORS if own[name].any()], own
 
 

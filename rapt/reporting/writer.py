@@ -69,7 +69,7 @@ def _tables(results: Results) -> dict[str, str]:
         **{f"{name}.csv": to_csv(table) for name, table in frames(results).items()},
         "utility.tex": _utility_tex(utility_table.utility(results)),
         "privacy.tex": _privacy_tex(tables.privacy(results)),
-        "published.csv": to_csv(published.beside(results)),
+        "published.csv": to_csv(published.joined(results)),
         **{
             f"{source}-table-{table}.tex": _published_tex(own, source, table, factors)
             for source, table, factors, own in published.by_table(results)

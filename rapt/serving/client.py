@@ -16,9 +16,9 @@ from rapt.serving.protocol import (
     Provider,
     Query,
     Text,
-    kind_of,
     read,
     read_contract,
+    served_kind,
 )
 from rapt.utils.errors import RaptError
 
@@ -57,7 +57,7 @@ class Remote:
         Raises:
             RaptError: the server refuses, is gone, or sends an invalid answer.
         """
-        kind, where = kind_of(self.contract), f"adapter {self._url}"
+        kind, where = served_kind(self.contract), f"adapter {self._url}"
         body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
         message = read(TypeAdapter(kind.answers), self._ask("POST", kind.path, body), where)
         rows = message.rows(self.contract.labels)

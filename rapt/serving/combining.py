@@ -13,7 +13,7 @@ from scipy.special import softmax
 from rapt import paths
 from rapt.baselines import local
 from rapt.baselines.combined import combined, weights
-from rapt.serving.protocol import Provider, Text, asked, kind_of
+from rapt.serving.protocol import Provider, Text, asked, served_kind
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 from rapt.tuning.config import TrainConfig
@@ -112,7 +112,7 @@ def _sent(released: pa.Table, contract: Contract) -> list[Text]:
         places = row["segment"]
         parts = [[at for at, of in enumerate(places) if of == k] for k in range(contract.segments)]
         sizes = list(map(len, parts))
-        read = kind_of(contract).readable(sizes, contract.max_tokens, chat=contract.chat)
+        read = served_kind(contract).readable(sizes, contract.max_tokens, chat=contract.chat)
         kept = [at for part, which in zip(parts, read, strict=True) for at in part[which]]
         vectors = None
         if contract.statement.vectors:

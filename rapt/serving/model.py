@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rapt import models
 from rapt.kinds.classify import Classify
-from rapt.serving.protocol import Text, check, contract_of, kind_of
+from rapt.serving.protocol import Text, check, contract_of, served_kind
 from rapt.tuning.backbones import embedding_size, load_tokenizer
 from rapt.tuning.config import Decoding
 from rapt.tuning.denoising import load_denoised
@@ -31,7 +31,7 @@ class Adapted:
     def __init__(self, folder: Path) -> None:
         """Load the adapter in `folder` (docs/data.md)."""
         self.contract = contract_of(folder)
-        self.kind = kind_of(self.contract)
+        self.kind = served_kind(self.contract)
         self._words: TfidfModel | None = None
         try:
             if (folder / TERMS).is_file():

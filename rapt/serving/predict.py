@@ -72,12 +72,12 @@ def predict(
     from rapt import defaults
     from rapt.serving.client import is_url, opened
     from rapt.serving.prediction_privatizer import PredictionPrivatizer
-    from rapt.serving.protocol import asked, kind_of
+    from rapt.serving.protocol import asked, served_kind
 
     texts = _texts(text)
     provider = opened(adapter)
     contract = provider.contract
-    kind = kind_of(contract)
+    kind = served_kind(contract)
     segments = [_segments(number, one, contract) for number, one in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
@@ -161,7 +161,7 @@ def _texts(given: str) -> list[str]:
 
 
 def _segments(number: int, text: str, contract: Contract) -> list[str]:
-    from rapt.serving.protocol import kind_of
+    from rapt.serving.protocol import served_kind
     from rapt.text.characters import visible
 
     count = contract.segments
@@ -172,7 +172,7 @@ def _segments(number: int, text: str, contract: Contract) -> list[str]:
             "them, as the adapter was tuned on."
         )
     empty = [place for place, each in enumerate(segments) if not visible(each).strip()]
-    what = kind_of(contract).part(empty[0]) if empty else None
+    what = served_kind(contract).part(empty[0]) if empty else None
     if what:
         raise RaptError(f"text {number}: got no words as its {what}, expected some. Write it out.")
     return segments

@@ -23,7 +23,7 @@ from rapt.privacy.restoring import Map
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import Account, Ledger, checked
 from rapt.release.text import AGAIN, TextPrivatizer, accounts, tagged_pieces
-from rapt.serving.protocol import kind_of
+from rapt.serving.protocol import served_kind
 from rapt.tasks import TASKS
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
@@ -132,7 +132,7 @@ class PredictionPrivatizer:
         Raises:
             RaptError: texts are in another language than expected, or beyond their budget.
         """
-        kind, contract = kind_of(self.contract), self.contract
+        kind, contract = served_kind(self.contract), self.contract
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, shown, counts = [], list[list[Word]](), Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):

@@ -44,7 +44,7 @@ class Provider(Protocol):
         """Return the answer to each of up to TEXTS texts, as the kind of task has it."""
 
 
-def kind_of(contract: Contract) -> Kind:
+def served_kind(contract: Contract) -> Kind:
     """Return the kind of the task of an adapted model."""
     return KINDS[contract.kind](tuple(contract.labels))
 
@@ -53,7 +53,7 @@ def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[Any]:
     """Yield a provider's answer to each text, in requests that it takes."""
     contract = provider.contract
     # Vectors of one text fill a body.
-    size = 1 if contract.statement.vectors else min(TEXTS, kind_of(contract).at_a_time)
+    size = 1 if contract.statement.vectors else min(TEXTS, served_kind(contract).at_a_time)
     for start in range(0, len(texts), size):
         yield from provider.answer([*texts[start : start + size]])
 
@@ -105,7 +105,7 @@ def read_contract(content: bytes, where: str) -> Contract:
     statement, labels = contract.statement, contract.labels
     if contract.kind not in KINDS:
         raise RaptError(f"{where}: {not_allowed('kind', contract.kind, KINDS)}")
-    kind = kind_of(contract)
+    kind = served_kind(contract)
     sizes = {kind.segments(is_pair=is_pair) for is_pair in (False, True)}
     distinct = len(set(labels)) == len(labels) and bool(labels) is kind.has_classes
     decoding = contract.decoding or Decoding()
@@ -149,7 +149,7 @@ def check(texts: list[Text], contract: Contract) -> None:
         if text.vectors is None and contract.statement.vectors:
             raise _wrong(number, "vectors", "none", "one for each word")
         spaces = None if text.space_after is None else len(text.space_after)
-        wanted = len(text.words) if kind_of(contract).keeps_spacing else None
+        wanted = len(text.words) if served_kind(contract).keeps_spacing else None
         if spaces != wanted:
             expected = "none" if wanted is None else "one entry for each word"
             got = "none" if spaces is None else f"{spaces}"

@@ -13,7 +13,7 @@ from rapt.kinds import KINDS
 from rapt.kinds.messages import Answers
 from rapt.serving import loopback
 from rapt.serving.loopback import HOST, say
-from rapt.serving.protocol import BYTES, Provider, Query, kind_of, read
+from rapt.serving.protocol import BYTES, Provider, Query, read, served_kind
 from rapt.tuning.inference_spec import Contract
 from rapt.utils.errors import RaptError
 
@@ -38,7 +38,7 @@ def application(model: Provider) -> FastAPI:
 
     The answer is at the path of the kind of task: `/predict`, or `/write` of a model that writes.
     """
-    kind = kind_of(model.contract)
+    kind = served_kind(model.contract)
     others = {other.path for other in KINDS.data.values()} - {kind.path}
     app = loopback.application("/", kind.path, *sorted(others))
     turn = asyncio.Lock()  # one query is computed at a time, whatever memory many would take

@@ -121,7 +121,7 @@ class Task(Section, ABC):
         return ()
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def kept_columns(self) -> tuple[str, ...]:
         """Columns of a tagged text that a release has as they are, if its unit allows it."""
         return (*self.targets, *(["space_after"] if self.keeps_spacing else []))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -145,6 +146,28 @@ def vectors_of_column(column: pa.ChunkedArray) -> NDArray[np.float32]:
     """The vectors that `column_of_vectors` was given, float32 (words, d), read-only."""
     each = column.combine_chunks().flatten()
     return each.flatten().to_numpy().reshape(len(each), column.type.value_type.list_size)
+
+
+class Digested(io.FileIO):
+    """A file with a digest of what is read of it.
+
+    It is the file's sha256 if all is read once, from start to end; seeks are hashed, too.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file."""
+        super().__init__(path)
+        self.digest, self._end = hashlib.sha256(), 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Read on, and note the place if it is another one than where the last read ended."""
+        start = self.tell()
+        if start != self._end:
+            self.digest.update(f"@{start}:".encode())
+        count = super().readinto(buffer) or 0
+        self.digest.update(memoryview(buffer)[:count])
+        self._end = start + count
+        return count
 
 
 def sha256(path: str | Path) -> str:

@@ -64,7 +64,7 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
         said = "Unproven: the attack has no cell on clean text."
         assert said in figure.caption and said in page
         assert "0.2" in figure.description
-    beside = published.beside(results).query("task == 'movies' and metric == 'recovered'")
+    beside = published.joined(results).query("task == 'movies' and metric == 'recovered'")
     ours = [published.as_printed(row)[1] for row in beside.itertuples()]
     assert ours == [f"0.2\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})"] * 2
     tex = Path("reports/tables/privacy.tex").read_text()

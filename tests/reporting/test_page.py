@@ -161,7 +161,7 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     assert "RAPT (arXiv 2305.06212v3), Table II: accuracy (5 of 437)" in text
     for claim in claims(results):
         assert claim.sentence in text
-    command = published.beside(results)["command"].dropna().iloc[0]
+    command = published.joined(results)["command"].dropna().iloc[0]
     assert f"missing {command}" in text
 
 

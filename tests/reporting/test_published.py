@@ -30,7 +30,7 @@ EDGE = {
 
 
 def found(p: Params, **factors: str) -> pd.DataFrame:
-    rows = published.beside(reader.load(p))
+    rows = published.joined(reader.load(p))
     for name, value in factors.items():
         rows = rows[rows[name] == value]
     return rows
