@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # which asks here whether two cells have one name
 # texts that the `train` cell of the same name generated.
 TUNED = ("train", "denoise", "study")
 SCORE = "score"
-ATTACKED = ("invert", "infer", "recognize", "membership")
+ATTACKED = ("invert", "infer", "recognize", "link", "membership")
 KINDS = (*TUNED, SCORE, "local", *ATTACKED)
 # The baseline: unprivatized words, in one release per task.
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
@@ -33,6 +33,7 @@ FACTORS_BEFORE_METHOD = {
     "invert": ("attack", "task"),
     "infer": ("attack", "task"),
     "recognize": ("attack", "task"),
+    "link": ("attack", "task"),
     "membership": ("attack", "task", "backbone", "tuner"),
 }
 
@@ -79,6 +80,7 @@ def plan(params: Params) -> list[PlannedCell]:
         ("invert-channel", "invert", (s.channel_inversions, s.invert), (s.channels, s.etas)),
         ("infer", "infer", (s.inferences, s.infer), attacked),
         ("recognize", "recognize", (s.recognitions, s.recognize), attacked),
+        ("link", "link", (s.linkages, s.tasks), attacked),
         ("membership", "membership", (s.memberships, *tuned), full),
     ]
     cells = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import TYPE_CHECKING
 
-from rapt.attacks.base import Inference, Inversion, Membership
+from rapt.attacks.base import Inference, Inversion, Linkage, Membership
 from rapt.attacks.entities import Ner
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.kinds import KINDS
@@ -115,6 +115,7 @@ def _allowed(
         "inversions": [n for n, how in inversions.items() if not how.reads_channel],
         "channel_inversions": [n for n, how in inversions.items() if how.reads_channel],
         "inferences": [n for n, how in p.attacks.items() if isinstance(how, Inference)],
+        "linkages": [n for n, how in p.attacks.items() if isinstance(how, Linkage)],
         "memberships": [n for n, how in p.attacks.items() if isinstance(how, Membership)],
         "recognitions": [n for n, how in p.attacks.items() if isinstance(how, Ner)],
         "layers": [f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.tune_at)],

@@ -98,6 +98,7 @@ class Sweep(Section):
     )
     inferences: Names = Field(description="attacks on private attributes")
     recognitions: Names = Field(description="attacks on entities")
+    linkages: Names = Field(description="attacks that seek the original of a release")
     memberships: Names = Field(description="attacks on tuned adapters")
     layers: Annotated[list[str], AfterValidator(unique)] = Field(
         description="METHOD-ETA whose hidden states are compared with the clean model's"

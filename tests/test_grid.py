@@ -22,6 +22,7 @@ FILLED = {
     "etas": [50, 62.5, 75],
     "probes": ["full"],
     "denoisers": ["posterior-mean", "posterior-sample"],
+    "linkages": ["linkage"],
     "memberships": ["loss"],
     "layers": ["rapt-75"],
 }
@@ -110,9 +111,10 @@ def test_clean_text_is_one_baseline() -> None:
     cells = planned(**FILLED)
     clean = [cell for cell in cells if cell.factors["method"] == CLEAN]
     assert {cell.factors["eta"] for cell in clean} == {UNPROTECTED_ETA}
-    # Two tuners; one attack on two tasks' words, one on authors, one on entities, one on adapters.
+    # Two tuners; one attack on two tasks' words, one on authors, one on entities, one
+    # on adapters, and one that links both tasks' texts.
     assert Counter(cell.kind for cell in clean) == {
-        "train": 2, "invert": 2, "infer": 1, "recognize": 1, "membership": 1,
+        "train": 2, "invert": 2, "infer": 1, "recognize": 1, "link": 2, "membership": 1,
     }  # fmt: skip
     assert planned(methods=["t2t"], attacked=["t2t"], channels=["t2t"])[0].cell == (
         "movies-minilm-lora-clean"

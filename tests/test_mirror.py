@@ -20,6 +20,7 @@ ELSEWHERE = {
     "stages/attacked.py": "tests/stages/test_attacks.py",
     "stages/infer.py": "tests/stages/test_attacks.py",
     "stages/invert.py": "tests/stages/test_attacks.py",
+    "stages/link.py": "tests/stages/test_attacks.py",
     "stages/recognize.py": "tests/stages/test_attacks.py",
     "stages/recognizer.py": "tests/stages/test_attacks.py",
     "stages/layers.py": "tests/stages/test_tuning.py",

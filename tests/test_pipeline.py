@@ -148,7 +148,7 @@ def test_the_clean_text_stays_with_the_user() -> None:
             assert not [dep for dep in paths(stage, "deps") if "clean" in dep]
     assert {name for name in STAGES if "clean" in name} == {
         *("clean", "train-clean", "probe-clean", "invert-clean", "infer-clean"),
-        *("recognize-clean", "membership-clean", "score-clean"),
+        *("recognize-clean", "link-clean", "membership-clean", "score-clean"),
     }
 
 

@@ -11,6 +11,7 @@ from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian, ContextualBayesian
 from rapt.attacks.entities import Ner
 from rapt.attacks.inversion import Averaging, MaskedToken, NearestNeighbour
+from rapt.attacks.linkage import LikelihoodLinkage
 from rapt.attacks.membership import Lira, MembershipLoss
 from rapt.attacks.trained_inversion import Autoencoder, MlpInversion, TrainedReconstruction
 from rapt.param_types import or_of, type_of
@@ -30,6 +31,7 @@ _Own = Annotated[
     | AttributeEncoder
     | Authorship
     | Ner
+    | LikelihoodLinkage
     | MembershipLoss
     | Lira,
     Field(discriminator="type"),

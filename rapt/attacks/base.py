@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from rapt.param_types import Model, Section, Sha256
 from rapt.utils import files
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load SciPy
-    from rapt.privacy.base import PreparedText
+    from rapt.privacy.base import AnyPrivatizer, PreparedText
     from rapt.privacy.channel import Channel
     from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.released import Released
@@ -42,6 +42,9 @@ Occurrence = tuple[str, int]  # a word as the table spells it, and the group it 
 Tune = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 # From an attacked model's probabilities of n candidates' classes, (n, classes), to a score of each.
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+# From a release of m texts and n candidates, as the privatizer prepares them, to the score of each
+# pair, (m, n): a higher one means more likely the original.
+Match = Callable[["Release", Sequence["PreparedText"]], NDArray[np.float64]]
 
 
 def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
@@ -211,6 +214,27 @@ class Inversion(Attack):
             words: how often the victims have each protected word.
         """
         return {}
+
+
+class Linkage(Attack):
+    """An attack that finds the original of a release among candidates, by a score of each pair."""
+
+    candidates: int = Field(
+        1000, ge=2, description="texts of the test split, at most, each of which may be the one"
+    )
+
+    @abstractmethod
+    def fit(self, privatizer: AnyPrivatizer[Any], own: Pairs, seed: int) -> Match:
+        """Learn from public knowledge and own texts, before the victims' release is seen.
+
+        Args:
+            privatizer: the mechanism of the release at its η.
+            own: the attacker's own texts, before and after privatization.
+            seed: of all random draws, below 2³².
+
+        Returns:
+            what scores candidates.
+        """
 
 
 class Inference(Attack):

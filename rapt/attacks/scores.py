@@ -15,6 +15,7 @@ from rapt.attacks.base import Texts, Values
 from rapt.results.predictions import Successes
 
 Counts = NDArray[np.int64]
+FEWER = (10, 100)  # candidates among which an original is sought as well
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,33 @@ def attribute_scores(truth: Values, guesses: Values, authors: Counts | None) -> 
 def majority(values: Sequence[str]) -> float:
     """Compute the accuracy of always answering the most frequent value."""
     return max(Counter(values).values()) / len(values)
+
+
+def linkage_scores(scores: NDArray[np.float64], seed: int) -> Scores:
+    """Rank the originals, which stand in the diagonal of the scores (n, n).
+
+    Ties share their places. Metrics are means over texts: `linked`, how often the original ranks
+    first, and of fewer candidates, drawn for each text, `linked_10` and `linked_100`; `rank`, from
+    1; `auc`, how often it ranks above another candidate.
+    """
+    own, n = scores.diagonal()[:, None], len(scores)
+    ties = (scores == own).sum(axis=1)  # with itself
+    above = (scores > own).sum(axis=1)
+    rank = above + (ties + 1) / 2
+    found = {"linked": np.where(above == 0, 1 / ties, 0.0), "rank": rank}
+    found["auc"] = (n - rank) / max(1, n - 1)
+    rng = np.random.default_rng(seed)
+    for size in (size for size in FEWER if size < n):
+        others = np.array([rng.permutation(n - 1)[: size - 1] for _ in range(n)])
+        others += others >= np.arange(n)[:, None]
+        some = np.take_along_axis(scores, others, axis=1)
+        is_first = (some > own).sum(axis=1) == 0
+        found[f"linked_{size}"] = np.where(is_first, 1 / (1 + (some == own).sum(axis=1)), 0.0)
+    ones = np.ones(n, np.int64)
+    return Scores(
+        {name: (np.asarray(values, np.float64), ones) for name, values in found.items()},
+        {"empirical_privacy": "linked"},
+    )
 
 
 def entity_scores(truth: Texts, guesses: Texts) -> Scores:

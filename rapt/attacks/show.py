@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from rapt.attacks import ATTACKS
-from rapt.attacks.base import Attack, Inversion, Membership
+from rapt.attacks.base import Attack, Inversion, Linkage, Membership
 from rapt.attacks.entities import Ner
 
 
@@ -44,6 +44,8 @@ def as_json() -> list[dict[str, Any]]:
 def _list(kind: type[Attack]) -> str:
     if issubclass(kind, Inversion):
         return "channel_inversions" if kind.reads_channel else "inversions"
+    if issubclass(kind, Linkage):
+        return "linkages"
     if issubclass(kind, Ner):
         return "recognitions"
     return "memberships" if issubclass(kind, Membership) else "inferences"

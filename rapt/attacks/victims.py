@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rapt.attacks.base import Occurrence, Release, Texts, Vectors, by_text
 from rapt.attacks.scores import Counts, Scores
 from rapt.privacy import seeded
-from rapt.privacy.base import PreparedText
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.mentions import entities
@@ -128,13 +128,13 @@ def victims_of(privatizer: Privatizer, tagged: pa.Table) -> Victims:
     """Return the texts under attack, as the privatizer of their release prepares them."""
     return Victims(
         tagged["words"].to_pylist(),
-        [text.groups for text in _texts(privatizer, tagged)],
+        [text.groups for text in prepared(privatizer, tagged)],
         privatizer.table.form,
         list(_entities(tagged)),
     )
 
 
-def spelled(privatizer: Privatizer, tagged: pa.Table) -> list[list[str]]:
+def spelled(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> list[list[str]]:
     """Return the words of texts as the table spells them."""
     return [list(map(privatizer.table.form, text)) for text in tagged["words"].to_pylist()]
 
@@ -143,7 +143,7 @@ def public(privatizer: Privatizer, tagged: pa.Table, attacked: pa.Table) -> list
     """Return texts as the privatizer prepares them, without those that are under attack."""
     theirs = set(map(tuple, spelled(privatizer, attacked)))
     is_new = [tuple(text) not in theirs for text in spelled(privatizer, tagged)]
-    return list(_texts(privatizer, tagged.filter(pa.array(is_new))))
+    return list(prepared(privatizer, tagged.filter(pa.array(is_new))))
 
 
 def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
@@ -157,7 +157,8 @@ def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     return np.flatnonzero(valued)
 
 
-def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[PreparedText]:
+def prepared(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> Iterator[PreparedText]:
+    """Yield texts as the privatizer prepares them."""
     return (
         privatizer.text(*row)
         for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.categories import Scheme, expanded
 from rapt.privacy.mechanisms import Mechanism
+from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.mechanisms.claim import Bound, Claim
 from rapt.privacy.released import Released
 from rapt.privacy.streams import fresh
@@ -156,6 +157,17 @@ class AnyPrivatizer(ABC, Generic[Kind]):
     @abstractmethod
     def unprotected(self, words: Sequence[str]) -> Released:
         """Return a text as it is, in the form of a release."""
+
+    def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
+        """Return what the noise is added to, of each text a vector for each position (n, d).
+
+        Raises:
+            RaptError: it releases no vectors.
+        """
+        raise RaptError(
+            f"mechanism: got {self.mechanism.name}, which releases {self.releases.name}, "
+            "expected one that releases vectors."
+        )
 
     def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
         """Whether a column of a release can have this value for a text."""

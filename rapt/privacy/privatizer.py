@@ -320,6 +320,10 @@ class WordVectorPrivatizer(Privatizer):
         each = zip(np.split(words, ends), np.split(single, ends), batch, strict=True)
         return [WordVectors(list(some), own, text.fates) for some, own, text in each]
 
+    def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
+        """Return the vectors of each text's words, or of the words whose noise they share."""
+        return [self.table.embed(list(text.words))[text.sources] for text in texts]
+
     def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
         """Whether words, or vectors, can be released for a text: finite ones, one for each."""
         if column != "vectors":

@@ -91,6 +91,10 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
                 noisy = self.mechanism.release(vector[None], text.stream(), self.eta)
                 yield TextVector.of(as_float32(noisy, self))
 
+    def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
+        """Return the vector of each text, (1, k)."""
+        return [*self.encoded([text.words for text in texts])[:, None]]
+
     def unprotected(self, words: Sequence[str]) -> TextVector:
         """Return a text as it is, in the form of a release."""
         return TextVector.of(self.encoded([words]).astype(np.float32))

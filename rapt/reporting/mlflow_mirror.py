@@ -236,7 +236,7 @@ def _attacks(results: Results, cell: ReadCell) -> dict[str, ReadCell]:
     of_release = [
         attack
         for method in tables.alike(results.params, factors["method"])
-        for kind in ("invert", "recognize", "infer")
+        for kind in ("invert", "recognize", "link", "infer")
         for attack in results.of(kind, method=method, **same)
         if kind == "infer" or attack.factors["task"] == factors["task"]
     ]

@@ -51,6 +51,7 @@ LEARNED = {
     "invert": "recovered",
     "infer": "inferred",
     "recognize": "recognized (F1)",
+    "link": "linked",
     "membership": "told from others (AUC)",
 }
 
@@ -67,6 +68,7 @@ class Target(NamedTuple):
 TARGETS = {
     "invert": Target("protected words", "accuracy_protected", "empirical_privacy", "majority"),
     "recognize": Target("entities", "f1", "empirical_privacy", "majority"),
+    "link": Target("texts", "linked", "empirical_privacy", "linked"),
     "membership": Target("membership", "auc", "empirical_privacy", "auc"),
 }
 

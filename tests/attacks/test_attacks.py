@@ -18,7 +18,16 @@ from scipy.stats import binom, binomtest
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks import ATTACKS, AnyAttack
-from rapt.attacks.base import Attack, Inference, Inversion, Membership, Pairs, Public, Release
+from rapt.attacks.base import (
+    Attack,
+    Inference,
+    Inversion,
+    Linkage,
+    Membership,
+    Pairs,
+    Public,
+    Release,
+)
 from rapt.attacks.entities import Ner
 from rapt.attacks.membership_scores import Ranking
 from rapt.attacks.recognizer import Recognizer
@@ -49,7 +58,12 @@ from tests.attacks.conftest import (
 from tests.conftest import ROOT
 
 Make = Callable[..., Any]
-LISTS = {Inference: "inferences", Ner: "recognitions", Membership: "memberships"}
+LISTS = {
+    Inference: "inferences",
+    Linkage: "linkages",
+    Ner: "recognitions",
+    Membership: "memberships",
+}
 PAGE = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
 # Its model is random here, so that it guesses by chance: test_inversion.py teaches it.
 UNTAUGHT = {"masked-token"}
@@ -92,7 +106,7 @@ def test_it_is_listed_with_what_its_attacker_knows(
 
 
 def test_every_attack_is_of_a_kind_that_is_tested_here() -> None:
-    kinds: list[type[Attack]] = [Inversion, Inference, Membership, Ner]
+    kinds: list[type[Attack]] = [Inversion, Inference, Linkage, Membership, Ner]
     assert sorted(chain.from_iterable(map(of_kind, kinds))) == sorted(ATTACKS)
 
 

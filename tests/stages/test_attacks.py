@@ -19,7 +19,7 @@ from rapt.attacks.trained_inversion import MlpInversion
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from stages import channel, infer, invert, privatize, recognize, recognizer
+from stages import channel, infer, invert, link, privatize, recognize, recognizer
 from tests.attacks.test_scores import bounds_of
 from tests.conftest import NOUNS, OTHERS
 from tests.stages import releases
@@ -309,3 +309,18 @@ def test_a_recognizer_of_clean_text_makes_a_cell_of_each_release(
         assert private["high"] - private["low"] > 0.1
         assert eta != "inf" or private["high"] - private["low"] < 0.2
         assert found["baselines"]["majority"] == 2 * entities / (4 * 30 + entities)
+
+
+def test_a_release_is_linked_to_its_original_as_often_as_its_words_are_kept(small: Path) -> None:
+    """At η = inf each is found, as far as texts differ; the number of words alone tells less."""
+    for method, eta in (("t2t", "3"), ("t2t", "inf")):
+        privatize.main("mine", method, eta, "minilm", Path(f"data/private/mine/{method}-{eta}"))
+        link.main("linkage", "mine", method, eta)
+    noisy, whole = (cell("link", f"linkage-mine-t2t-{eta}") for eta in ("3", "inf"))
+    texts = list(map(tuple, tagged("test")))
+    assert noisy["counts"] == {"candidates": len(texts), "own": len(tagged("train"))}
+    found = [one["metrics"]["linked"]["mean"] for one in (noisy, whole)]
+    assert found[1] == pytest.approx(np.mean([1 / texts.count(text) for text in texts]))
+    lengths = list(map(len, texts))
+    blind = np.mean([1 / lengths.count(size) for size in lengths])
+    assert noisy["baselines"]["linked"] == pytest.approx(blind) and blind <= found[0] < found[1]

@@ -21,7 +21,7 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import backbone as backbone_stage
-from stages import gate_private, infer, membership, privatize, train
+from stages import gate_private, infer, link, membership, privatize, train
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
@@ -74,10 +74,13 @@ def walk(method: str, unit: type[Released]) -> dict[str, Any]:
     train.main(f"mine-tiny-lora-{method}-3", "mine", "tiny", "lora", method, "3")
     infer.main("mlp", "mine", method, "3")
     membership.main("loss", "mine", "tiny", "lora", method, "3")
-    for kind, name in (("train", "mine-tiny-lora"), ("infer", "mlp-mine")):
+    link.main("linkage", "mine", method, "3")
+    named = {"train": "mine-tiny-lora", "infer": "mlp-mine", "link": "linkage-mine"}
+    for kind, name in named.items():
         cell = files.read_json(f"reports/cells/{kind}/{name}-{method}-3.json")
         assert [seed["seed"] for seed in cell["seeds"]] == [0, 1]
-        assert all(0 <= value["mean"] <= 1 for value in cell["metrics"].values())
+        shares = {n: value["mean"] for n, value in cell["metrics"].items() if n != "rank"}
+        assert all(0 <= share <= 1 for share in shares.values())
     cell = files.read_json(f"reports/cells/membership/loss-mine-tiny-lora-{method}-3.json")
     assert cell["counts"] == {"members": 24, "others": 24}
     statement: dict[str, Any] = files.read_json(out / "statement.json")

@@ -160,6 +160,29 @@ class VectorMechanism(Mechanism):
         """Release the vectors of a text, float64 (m, d)."""
         return self.represent(vectors, self.draw(rng, *vectors.shape), eta)
 
+    @property
+    def has_density(self) -> bool:
+        """Whether `log_density` is known."""
+        own = type(self).log_density is not VectorMechanism.log_density
+        return own or self.noise is not None
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+        """Compute the log density of released vectors given originals, both (n, d): float64 (n,).
+
+        It is up to a constant, and without what rounding adds. A mechanism whose noise follows
+        another law than `noise` states its own.
+
+        Raises:
+            RaptError: the mechanism states no law.
+        """
+        gap = released - self.represent(vectors, np.zeros(vectors.shape), eta)
+        if self.noise is None:
+            raise RaptError(
+                f"mechanism: got {self.name}, expected one that states the density of its noise."
+            )
+        size = np.linalg.norm(gap, axis=1) if self.noise == "spherical" else abs(gap).sum(axis=1)
+        return -eta / self.scale * size
+
 
 class WordVectorMechanism(VectorMechanism):
     """A mechanism that releases a vector for each word."""

@@ -1,0 +1,180 @@
+"""Linkage: which of N candidate texts is the original of a release, for releases of every unit.
+
+Words recovered cannot compare a vector with a text. How often the original is found can.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat
+
+from rapt.attacks.attributes import mean_vectors
+from rapt.attacks.base import Linkage, Match, Pairs, Release
+
+if TYPE_CHECKING:
+    from rapt.privacy.base import AnyPrivatizer, PreparedText
+    from rapt.text.table import EmbeddingTable
+
+Floats = NDArray[np.float64]
+# From the released text at a place, and candidates of as many positions, to their scores.
+Scored = Callable[[int, Sequence[int]], Floats]
+
+
+class LikelihoodLinkage(Linkage):
+    """The likeliest candidate, by the noise of vectors, or by what own pairs tell of words.
+
+    - Vectors: no attacker who has nothing else, and holds all candidates as equally likely, does
+      better than the density.
+    - Words one for one: their likelihood ratio, by how far the released word is from the original.
+      Own pairs tell how often a distance occurs, and how often between any two words.
+    - Whatever else: the direction that a regression on own pairs makes of the released text.
+    """
+
+    source = "ours: the likelihood ratio (Neyman and Pearson, 1933)"
+    attacker_knowledge = "the mechanism with its eta; own texts and their releases; the candidates"
+
+    type: Literal["linkage"]
+    bins: int = Field(24, ge=2, description="of distances between words, one for each as frequent")
+    ridge: PositiveFloat = Field(1.0, description="the weight of the regression's penalty")
+
+    def fit(self, privatizer: AnyPrivatizer[Any], own: Pairs, seed: int) -> Match:
+        """Learn what the unit of the release requires."""
+        has_density = own.released.vectors is not None and privatizer.mechanism.has_density
+        if has_density:
+            return partial(_by_density, privatizer)
+        if privatizer.releases.aligned:
+            return partial(
+                _by_words, privatizer, _Ratios.of(privatizer.table, own, self.bins, seed)
+            )
+        return _regression(privatizer.table, own, self.ridge)
+
+
+def _by_density(
+    privatizer: AnyPrivatizer[Any], release: Release, candidates: Sequence[PreparedText]
+) -> Floats:
+    assert release.vectors is not None
+    ends = np.cumsum([len(text) for text in release.words])[:-1]
+    released, originals = np.split(release.vectors, ends), privatizer.originals(candidates)
+
+    def scored(place: int, alike: Sequence[int]) -> Floats:
+        flat = np.concatenate([originals[one] for one in alike])
+        seen = np.tile(released[place], (len(alike), 1))
+        density = privatizer.mechanism.log_density(flat, seen, privatizer.eta)
+        return density.reshape(len(alike), -1).sum(axis=1)
+
+    return _of_equal_length(released, originals, scored)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ratios:
+    """How much oftener a distance is that of a word to its release than that of any two words.
+
+    Attributes:
+        ends: of the bins of distances, ascending, float64 (k - 1,).
+        logs: log ratio of each bin, and first that of equal words, float64 (1 + k,).
+    """
+
+    table: EmbeddingTable
+    ends: Floats
+    logs: Floats
+
+    @classmethod
+    def of(cls, table: EmbeddingTable, own: Pairs, bins: int, seed: int) -> _Ratios:
+        """Count the distances in own pairs, and those to the words of other texts."""
+        before, after = (list(chain.from_iterable(t)) for t in (own.words, own.released.words))
+        others = np.random.default_rng(seed).permutation(len(before))
+        true = _distances(table, before, after)
+        false = _distances(table, [before[place] for place in others], after)
+        apart = np.concatenate([true, false])
+        apart = apart[apart > 0]
+        ends = np.quantile(apart, np.arange(1, bins) / bins) if len(apart) else np.zeros(0)
+        made = cls(table, np.unique(ends), np.zeros(0))
+        size = len(made.ends) + 2
+        counts = [np.bincount(made.bins(of), minlength=size) + 1.0 for of in (true, false)]
+        return replace(made, logs=np.log(counts[0] / counts[1]))
+
+    def bins(self, distances: Floats) -> NDArray[np.int64]:
+        """The bin of each distance; 0: equal words."""
+        return np.where(distances > 0, 1 + np.searchsorted(self.ends, distances), 0)
+
+    def __call__(self, before: Sequence[str], after: Sequence[str]) -> Floats:
+        """Return the log ratio of each pair of words."""
+        return self.logs[self.bins(_distances(self.table, before, after))]
+
+
+def _distances(table: EmbeddingTable, before: Sequence[str], after: Sequence[str]) -> Floats:
+    """Euclidean, of words as the table spells them, float64 (n,); 0 between equal ones alone."""
+    spelled = [[*map(table.form, words)] for words in (before, after)]
+    apart = np.linalg.norm(table.embed(spelled[0]) - table.embed(spelled[1]), axis=1)
+    equal = np.array(spelled[0], object) == np.array(spelled[1], object)
+    return np.where(equal, 0.0, np.maximum(apart, np.finfo(float).tiny))
+
+
+def _by_words(
+    privatizer: AnyPrivatizer[Any],
+    ratios: _Ratios,
+    release: Release,
+    candidates: Sequence[PreparedText],
+) -> Floats:
+    def scored(place: int, alike: Sequence[int]) -> Floats:
+        after = release.words[place]
+        texts = [candidates[one] for one in alike]
+        before = list(chain.from_iterable(text.words for text in texts))
+        found = ratios(before, [*after] * len(texts)).reshape(len(texts), -1).sum(axis=1)
+        possible = [privatizer.is_possible(text, "words", after) for text in texts]
+        return np.where(possible, found, -np.inf)
+
+    return _of_equal_length(release.words, [text.words for text in candidates], scored)
+
+
+def _regression(table: EmbeddingTable, own: Pairs, ridge: float) -> Match:
+    """Map the mean of what is released to that of the original words' vectors (Hoerl, 1970)."""
+
+    def seen(release: Release) -> Floats:
+        return mean_vectors(table, release).astype(np.float64)
+
+    given, wanted = seen(own.released), seen(Release(own.words))
+    centre, target = given.mean(axis=0), wanted.mean(axis=0)
+    spread = max(float(given.std()), np.finfo(float).tiny)
+    x = (given - centre) / spread
+    penalty = ridge * len(x) * np.eye(x.shape[1])
+    weights = np.linalg.solve(x.T @ x + penalty, x.T @ (wanted - target))
+
+    def match(release: Release, candidates: Sequence[PreparedText]) -> Floats:
+        guessed = (seen(release) - centre) / spread @ weights
+        words = Release([list(map(table.form, text.words)) for text in candidates])
+        return _directions(guessed) @ _directions(seen(words) - target).T
+
+    return match
+
+
+def _directions(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(float).tiny)
+
+
+def _of_equal_length(released: Sequence[Any], originals: Sequence[Any], scored: Scored) -> Floats:
+    """Score the candidates of as many positions as a released text; no others are possible."""
+    of_length = defaultdict(list)
+    for place, text in enumerate(originals):
+        of_length[len(text)].append(place)
+    found = np.full((len(released), len(originals)), -np.inf)
+    for place, text in enumerate(released):
+        if alike := of_length[len(text)]:
+            found[place, alike] = scored(place, alike) if len(text) else 0.0
+    return found
+
+
+def by_length(release: Release, candidates: Sequence[PreparedText], aligned: bool) -> Floats:
+    """Score candidates by the number of positions alone, which a release does not hide."""
+    lengths = np.array([len(text.words) for text in candidates])
+    seen = np.array([len(text) for text in release.words])
+    return np.where(~np.equal.outer(seen, lengths) & aligned, -np.inf, 0.0)
