@@ -237,7 +237,7 @@ def _uses(p: Params) -> Iterable[tuple[str, str, str]]:
         if tuner in p.tuners and p.tuners[tuner].reads_words:
             yield method, f"tuner {tuner}", "has_words"
     for method, eta in product(sweep.methods, sweep.etas):
-        if level(eta) is not None:
+        if (wanted := level(eta)) and wanted.measure != "linked":
             yield method, f"the level {eta}", "aligned"
     of_words = [*(sweep.inversions if sweep.invert else ())]
     of_words += sweep.recognitions if sweep.recognize else ()

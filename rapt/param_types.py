@@ -26,12 +26,13 @@ from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
 
 # A level in the place of an η: the percentage of protected words that is replaced, or that a
-# Bayesian attacker recovers at most. The stage `levels` finds the η of each method.
-LEVEL = re.compile(r"(replaced|recovered)-([1-9]\d?)")
+# Bayesian attacker recovers at most, or of releases that are linked to their originals at most. The
+# stage `levels` finds the η of each method.
+LEVEL = re.compile(r"(replaced|recovered|linked)-([1-9]\d?)")
 
 
 class Target(NamedTuple):
-    """A share of the protected words, `replaced` or `recovered`."""
+    """A share of the protected words, `replaced` or `recovered`, or of the releases, `linked`."""
 
     measure: str
     share: float
@@ -82,11 +83,11 @@ def _eta(value: Any) -> str:
         raise problem(
             f"{wrong_eta(value)} Text without noise is the baseline `clean` of every sweep."
         )
-    measures = ("replaced", "recovered")
+    measures = ("replaced", "recovered", "linked")
     if isinstance(value, dict) or (isinstance(value, str) and value.startswith(measures)):
         raise problem(
-            f"got {value!r}, expected a level from replaced-1 to replaced-99, or recovered, or a "
-            "number."
+            f"got {value!r}, expected a level from replaced-1 to replaced-99, or recovered, or "
+            "linked, or a number."
         )
     if type(value) not in (int, float) or not 0 < value < math.inf:
         raise problem(wrong_eta(value))

@@ -1,6 +1,7 @@
 """Find the η of each level, as replaced-50, for each method: `python -m stages.levels minilm`."""
 
 from rapt import params, paths
+from rapt.attacks.linked import linked
 from rapt.measures.level_search import at_levels
 from rapt.param_types import level
 from rapt.text.table import EmbeddingTable
@@ -20,7 +21,7 @@ def main(embedding: str) -> None:
     levels = [eta for eta in etas if level(eta) is not None]
     table = EmbeddingTable(paths.table(embedding))
     files.write_json(
-        paths.levels(embedding), at_levels(table, methods, levels, p.calibrate, p.seed)
+        paths.levels(embedding), at_levels(table, methods, levels, p.calibrate, p.seed, linked)
     )
 
 

@@ -28,7 +28,7 @@ def test_eta_is_written_as_it_stands_in_paths() -> None:
     assert line == "sweep.etas.0: got 75.0, expected 75."
 
 
-LEVELS = "a level from replaced-1 to replaced-99, or recovered, or a number."
+LEVELS = "a level from replaced-1 to replaced-99, or recovered, or linked, or a number."
 
 
 @pytest.mark.parametrize(

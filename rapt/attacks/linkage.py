@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat
 
 from rapt.attacks.attributes import mean_vectors
-from rapt.attacks.base import Linkage, Match, Pairs, Release
+from rapt.attacks.base import Linkage, Match, Pairs, Release, Vectors
+from rapt.privacy.categories import VERBATIM
 
 if TYPE_CHECKING:
     from rapt.privacy.base import AnyPrivatizer, PreparedText
@@ -82,40 +83,41 @@ class _Ratios:
         logs: log ratio of each bin, and first that of equal words, float64 (1 + k,).
     """
 
-    table: EmbeddingTable
     ends: Floats
     logs: Floats
 
     @classmethod
     def of(cls, table: EmbeddingTable, own: Pairs, bins: int, seed: int) -> _Ratios:
         """Count the distances in own pairs, and those to the words of other texts."""
-        before, after = (list(chain.from_iterable(t)) for t in (own.words, own.released.words))
-        others = np.random.default_rng(seed).permutation(len(before))
-        true = _distances(table, before, after)
-        false = _distances(table, [before[place] for place in others], after)
-        apart = np.concatenate([true, false])
-        apart = apart[apart > 0]
-        ends = np.quantile(apart, np.arange(1, bins) / bins) if len(apart) else np.zeros(0)
-        made = cls(table, np.unique(ends), np.zeros(0))
-        size = len(made.ends) + 2
-        counts = [np.bincount(made.bins(of), minlength=size) + 1.0 for of in (true, false)]
-        return replace(made, logs=np.log(counts[0] / counts[1]))
+        before, after = (
+            np.array([table.form(word) for word in chain.from_iterable(texts)], object)
+            for texts in (own.words, own.released.words)
+        )
+        others = before[np.random.default_rng(seed).permutation(len(before))]
+        new = table.embed(list(after))
+        true, false = (
+            np.where(of == after, 0.0, np.linalg.norm(table.embed(list(of)) - new, axis=1))
+            for of in (before, others)
+        )
+        apart = np.concatenate([true[true > 0], false[false > 0]])
+        ends = np.unique(np.quantile(apart, np.arange(1, bins) / bins)) if len(apart) else apart
+        counts = [
+            np.bincount(_bins(ends, of), minlength=len(ends) + 2) + 1.0 for of in (true, false)
+        ]
+        return cls(ends, np.log(counts[0] / counts[1]))
 
-    def bins(self, distances: Floats) -> NDArray[np.int64]:
-        """The bin of each distance; 0: equal words."""
-        return np.where(distances > 0, 1 + np.searchsorted(self.ends, distances), 0)
+    def __call__(self, vectors: Vectors, words: Any, new: Vectors, after: Any) -> Floats:
+        """Return the log ratio of each of n released words to each of k words, (n, k)."""
+        squares = np.einsum("kd,kd->k", vectors, vectors), np.einsum("nd,nd->n", new, new)
+        apart = squares[1][:, None] + squares[0] - 2 * (new @ vectors.T)
+        apart = np.sqrt(np.maximum(apart, np.finfo(np.float32).tiny))
+        apart[after[:, None] == words] = 0
+        return self.logs[_bins(self.ends, apart)]
 
-    def __call__(self, before: Sequence[str], after: Sequence[str]) -> Floats:
-        """Return the log ratio of each pair of words."""
-        return self.logs[self.bins(_distances(self.table, before, after))]
 
-
-def _distances(table: EmbeddingTable, before: Sequence[str], after: Sequence[str]) -> Floats:
-    """Euclidean, of words as the table spells them, float64 (n,); 0 between equal ones alone."""
-    spelled = [[*map(table.form, words)] for words in (before, after)]
-    apart = np.linalg.norm(table.embed(spelled[0]) - table.embed(spelled[1]), axis=1)
-    equal = np.array(spelled[0], object) == np.array(spelled[1], object)
-    return np.where(equal, 0.0, np.maximum(apart, np.finfo(float).tiny))
+def _bins(ends: Floats, distances: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """The bin of each distance; 0: equal words."""
+    return np.where(distances > 0, 1 + np.searchsorted(ends, distances), 0)
 
 
 def _by_words(
@@ -124,15 +126,31 @@ def _by_words(
     release: Release,
     candidates: Sequence[PreparedText],
 ) -> Floats:
+    from rapt.privacy.privatizer import of_words
+
+    words, table = of_words(privatizer), privatizer.table
+    places: dict[tuple[str, int], int] = {}
+    originals = [
+        np.array([places.setdefault(p, len(places)) for p in zip(t.words, t.groups, strict=True)])
+        for t in candidates
+    ]
+    spelled = np.array([table.form(word) for word, _ in places], object)
+    vectors, groups = table.embed(list(spelled)), np.array([group for _, group in places])
+
     def scored(place: int, alike: Sequence[int]) -> Floats:
         after = release.words[place]
-        texts = [candidates[one] for one in alike]
-        before = list(chain.from_iterable(text.words for text in texts))
-        found = ratios(before, [*after] * len(texts)).reshape(len(texts), -1).sum(axis=1)
-        possible = [privatizer.is_possible(text, "words", after) for text in texts]
-        return np.where(possible, found, -np.inf)
+        found = ratios(vectors, spelled, table.embed(after), np.array(after, object))
+        for group in np.unique(groups):
+            own = groups == group
+            for at, word in enumerate(after):
+                if group == VERBATIM:
+                    found[at, own] = np.where(spelled[own] == table.form(word), 0.0, -np.inf)
+                elif word not in words.words_of(int(group)):
+                    found[at, own] = -np.inf
+        rows = np.stack([originals[one] for one in alike])
+        return found[np.arange(len(after)), rows].sum(axis=1)
 
-    return _of_equal_length(release.words, [text.words for text in candidates], scored)
+    return _of_equal_length(release.words, originals, scored)
 
 
 def _regression(table: EmbeddingTable, own: Pairs, ridge: float) -> Match:

@@ -80,13 +80,15 @@ def majority(values: Sequence[str]) -> float:
 
 
 def linkage_scores(scores: NDArray[np.float64], seed: int) -> Scores:
-    """Rank the originals, which stand in the diagonal of the scores (n, n).
+    """Rank the originals of m releases among n candidates, by the scores of all pairs (m, n).
+
+    The original of a release is the candidate of the same place.
 
     Ties share their places. Metrics are means over texts: `linked`, how often the original ranks
     first, and of fewer candidates, drawn for each text, `linked_10` and `linked_100`; `rank`, from
     1; `auc`, how often it ranks above another candidate.
     """
-    own, n = scores.diagonal()[:, None], len(scores)
+    (m, n), own = scores.shape, scores.diagonal()[:, None]
     ties = (scores == own).sum(axis=1)  # with itself
     above = (scores > own).sum(axis=1)
     rank = above + (ties + 1) / 2
@@ -94,12 +96,12 @@ def linkage_scores(scores: NDArray[np.float64], seed: int) -> Scores:
     found["auc"] = (n - rank) / max(1, n - 1)
     rng = np.random.default_rng(seed)
     for size in (size for size in FEWER if size < n):
-        others = np.array([rng.permutation(n - 1)[: size - 1] for _ in range(n)])
-        others += others >= np.arange(n)[:, None]
+        others = np.array([rng.permutation(n - 1)[: size - 1] for _ in range(m)])
+        others += others >= np.arange(m)[:, None]
         some = np.take_along_axis(scores, others, axis=1)
         is_first = (some > own).sum(axis=1) == 0
         found[f"linked_{size}"] = np.where(is_first, 1 / (1 + (some == own).sum(axis=1)), 0.0)
-    ones = np.ones(n, np.int64)
+    ones = np.ones(m, np.int64)
     return Scores(
         {name: (np.asarray(values, np.float64), ones) for name, values in found.items()},
         {"empirical_privacy": "linked"},

@@ -1,8 +1,9 @@
-"""The η of each method at levels such as replaced-50 or recovered-20, on public text."""
+"""The η of each method at levels such as replaced-50 or linked-10, on public text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from rapt.measures.calibration import grid, largest
 from rapt.measures.replacement import TextCurve, text_curve
 from rapt.param_types import level
+from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.channel import Rows, Share, estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import mechanism
@@ -25,6 +27,7 @@ FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
 LEAST = 1 / 32
 
 Found = dict[str, float]  # `eta`, and what was measured there
+Linked = Callable[[AnyPrivatizer[Any], int], Share]  # how often releases are linked, by a seed
 
 
 def at_levels(
@@ -33,6 +36,7 @@ def at_levels(
     levels: Sequence[str],
     size: Calibrate,
     seed: int,
+    linked: Linked,
 ) -> list[dict[str, Any]]:
     """Find the η of each method at each level.
 
@@ -42,6 +46,7 @@ def at_levels(
         levels: as replaced-50.
         size: how many words and draws it takes.
         seed: of both.
+        linked: measures how often a privatizer's releases are linked, by a seed.
 
     Raises:
         RaptError: a method reaches a level at no η, or at every one: a line for each.
@@ -49,18 +54,26 @@ def at_levels(
     rows, problems = [], []
     for name, (how, categories) in methods.items() if levels else ():
         made = mechanism(**how)
-        curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
-        at = of_words(made.privatizer(table=table, eta=np.inf, categories=categories)).at
+        anywhere = made.privatizer(table=table, eta=np.inf, categories=categories)
+        # For a level of words alone: a curve is of words.
+        curve = cache(
+            lambda made=made, categories=categories: text_curve(
+                table, made, categories, words=size.words, draws=size.draws, seed=seed
+            )
+        )
         for given in levels:
             wanted = level(given)
             assert wanted
             if wanted.measure == "replaced":
-                found = _replaced(curve, wanted.share)
-                least = curve.replaced(float("inf")).protected.value
+                found = _replaced(curve(), wanted.share)
+                least = curve().replaced(float("inf")).protected.value
                 why = f"At any η at least {least:.0%} of the protected words are replaced."
-            else:
-                found = eta_for_recovered(curve, at, wanted.share, seed)
+            elif wanted.measure == "recovered":
+                found = eta_for_recovered(curve(), of_words(anywhere).at, wanted.share, seed)
                 why = "Its upper bound is higher at any η. Raise calibrate.words, or the level."
+            else:
+                found = eta_for_linked(partial(_linked, linked, anywhere, seed), wanted.share)
+                why = "It is linked more often at any η, or less often at every one."
             if found is None:
                 problems.append(
                     f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
@@ -155,3 +168,25 @@ def recovered(curve: TextCurve, privatizer: Privatizer, seed: int) -> Share:
     shares = np.bincount(victims.row, right, minlength=len(rows)) / VICTIMS
     hidden = curve.shares(1 - shares, VICTIMS).protected
     return Share(1 - hidden.value, 1 - hidden.high, 1 - hidden.low)
+
+
+def _linked(linked: Linked, anywhere: AnyPrivatizer[Any], seed: int, eta: float) -> Share:
+    return linked(anywhere.at(eta), seed)
+
+
+def eta_for_linked(at: Callable[[float], Share], share: float) -> Found | None:
+    """Find the largest η at which surely at most a share is linked; None: there is none.
+
+    Args:
+        at: measures the share of releases that are linked at an η.
+        share: of the releases.
+
+    Returns:
+        `eta`, and there `linked` with its upper bound, `linked_high`.
+    """
+    etas = np.array([float(f"{eta:.4g}") for eta in grid()])
+    measured = cache(at)
+    eta = largest(lambda eta: measured(eta).high <= share, etas)
+    if not 0 < eta < np.inf:
+        return None
+    return {"eta": eta, "linked": measured(eta).value, "linked_high": measured(eta).high}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rapt import paths
+from rapt.attacks.linked import linked
 from rapt.measures import level_search, replacement
 from rapt.privacy import levels
 from rapt.privacy.channel import Share, estimate
@@ -31,7 +32,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
 ) -> None:
     """Twice 200 or more draws of each of 18 words: a standard error below 0.02 in all."""
     monkeypatch.chdir(tmp_path)
-    rows = level_search.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
+    rows = level_search.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0, linked)
     assert [(row["method"], row["level"]) for row in rows] == [
         (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")
     ]
@@ -50,7 +51,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
             weights = table.frequency[at.candidates]
             assert np.average(channel.replaced, weights=weights) == pytest.approx(share, abs=0.08)
     assert levels.eta_of("tiny", {"type": "t2t"}, None, "62.5") == 62.5
-    assert level_search.at_levels(table, METHODS, [], SIZE, 0) == []
+    assert level_search.at_levels(table, METHODS, [], SIZE, 0, linked) == []
 
 
 @pytest.mark.slow
@@ -81,7 +82,7 @@ def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
 ) -> None:
     size = Calibrate(words=400, draws=50)
     of = {"t2t": METHODS["t2t"]}
-    (row,) = level_search.at_levels(table, of, ["recovered-60"], size, 0)
+    (row,) = level_search.at_levels(table, of, ["recovered-60"], size, 0, linked)
     assert row["recovered"] <= row["recovered_high"] <= 0.6
     made = word_mechanism("t2t")
     curve = replacement.text_curve(table, made, None, words=400, draws=50, seed=0)
@@ -116,7 +117,7 @@ def test_each_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable
     twins.vectors = np.tile(table.vectors[:2], (9, 1))
     with pytest.raises(RaptError) as error:
         levels = ["replaced-10", "replaced-70", "replaced-20"]
-        level_search.at_levels(twins, {"t2t": METHODS["t2t"]}, levels, SIZE, 0)
+        level_search.at_levels(twins, {"t2t": METHODS["t2t"]}, levels, SIZE, 0, linked)
     for line, level in zip(str(error.value).splitlines(), levels[::2], strict=True):
         expected = f"got {level} with method t2t, expected a level that an η of it gives. At "
         assert line.startswith(f"sweep.etas: {expected}")
