@@ -55,6 +55,17 @@ def source(model: str, folder: Path) -> dict[str, Any]:
     return {"model": model, "weights": weights}
 
 
+def note_source(model: str, sha256: str | None, out: Path) -> None:
+    """Write a folder that says where a model lies, which `of_source` reads.
+
+    Raises:
+        RaptError: as `folder`.
+    """
+    found = source(model, folder(model, sha256))
+    with files.atomic(out) as scratch:
+        files.write_json(scratch / SOURCE, found)
+
+
 def of_source(out: Path) -> Path:
     """The local folder of a model, by what `source` wrote to a folder.
 
@@ -67,6 +78,8 @@ def of_source(out: Path) -> Path:
             f"dvc repro backbone@{out.name}"
         )
     told = files.read_json(out / SOURCE)
+    if (out / "config.json").is_file():  # it was pretrained here
+        return out
     path = folder(told["model"], None)
     if source(told["model"], path) != told:
         raise RaptError(

@@ -86,6 +86,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _scored_apart(p, scored)
     yield from _without_classes(p)
     yield from dict.fromkeys(_of_units(p))
+    yield from _pretrained(p)
 
 
 def _allowed(
@@ -155,6 +156,33 @@ def _words_alone(p: Params) -> Iterable[str]:
             yield (
                 f"sweep.{key}: got some with tuner {tuner}, which reads words alone, expected "
                 "none. List it in sweep.probes."
+            )
+
+
+def _pretrained(p: Params) -> Iterable[str]:
+    """What a backbone reads before is public, and of the sweep, which fetches it."""
+    sweep = p.sweep
+    private = {*sweep.train, *(study.task for study in p.studies.values())}
+    public = [task for task in sweep.tasks if task not in private]
+    used = {*sweep.backbones, *(study.backbone for study in p.studies.values())}
+    for name, backbone in p.backbones.items():
+        how, key = backbone.pretrained, f"backbones.{name}"
+        if how is None or name not in used:
+            continue
+        if name not in sweep.backbones:
+            yield f"sweep.backbones: got no {name}, expected each of studies that is pretrained."
+        if backbone.encoder:
+            yield f"{key}.pretrained: got one with an encoder, expected null beside it."
+        for task in how.corpus:
+            if task not in public:
+                yield not_allowed(f"{key}.pretrained.corpus", task, public)
+        if how.method not in p.methods:
+            yield not_allowed(f"{key}.pretrained.method", how.method, p.methods)
+        elif not p.methods[how.method].releases.aligned:
+            yield (
+                f"{key}.pretrained.method: got {how.method}, which releases "
+                f"{p.methods[how.method].releases.name}, expected one that releases "
+                f"{NEEDED['aligned']}."
             )
 
 

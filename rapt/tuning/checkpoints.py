@@ -48,18 +48,26 @@ class Position:
         self.epoch, self.batch, self.sums = self.epoch + 1, 0, dict.fromkeys(self.sums, 0.0)
 
 
-class Checkpoint:
-    """A run's checkpoint, in .rapt/checkpoints of the main workspace, where DVC removes nothing.
+class Saved:
+    """The state of a training, in .rapt/checkpoints of the main workspace.
 
-    Its name is a hash of all of the run's inputs, including the code, so no other run finds it.
+    DVC removes nothing there. Its name is a hash of all of the training's inputs, including the
+    code, so no other one finds it.
     """
 
-    def __init__(self, run: Run, device: str) -> None:
-        """Determine the path of a run's checkpoint, on the device of this name."""
-        self.path = (
-            files.home() / paths.STATE / "checkpoints" / f"{_identity(run, device)}.safetensors"
-        )
-        self._run, self._saved = run, time.monotonic()
+    def __init__(self, inputs: Mapping[str, Any], name: str) -> None:
+        """Determine the path by inputs that are JSON-serializable; `name` stands in errors."""
+        rapt = Path(__file__).parents[1]
+        code = [path for room in ("kinds", "tuning") for path in sorted((rapt / room).glob("*.py"))]
+        packages = ("torch", "transformers", "tokenizers", "peft")
+        every = {
+            **inputs,
+            "code": [files.sha256(path) for path in code],
+            "versions": [version(package) for package in packages],
+        }
+        identity = hashlib.sha256(json.dumps(every, sort_keys=True).encode()).hexdigest()[:32]
+        self.path = files.home() / paths.STATE / "checkpoints" / f"{identity}.safetensors"
+        self._name, self._saved = name, time.monotonic()
 
     def due(self) -> bool:
         """Whether the last checkpoint is old enough for a new one."""
@@ -91,10 +99,18 @@ class Checkpoint:
                 return tensors, json.loads(file.metadata()["facts"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RaptError(
-                f"{self._run.cell}, seed {self._run.k}: got a damaged checkpoint of {self.step()} "
+                f"{self._name}: got a damaged checkpoint of {self.step()} "
                 f"({described(error)}), expected a whole one. Remove it to train from the "
                 f"first step: {self.path}"
             ) from None
+
+
+class Checkpoint(Saved):
+    """A run's checkpoint."""
+
+    def __init__(self, run: Run, device: str) -> None:
+        """Determine its path, on the device of this name."""
+        super().__init__(_inputs(run, device), f"{run.cell}, seed {run.k}")
 
 
 def _step(damaged: Path) -> str:
@@ -109,10 +125,8 @@ def _step(damaged: Path) -> str:
 _digest = cache(files.sha256)
 
 
-def _identity(run: Run, device: str) -> str:
-    rapt = Path(__file__).parents[1]
-    code = [path for room in ("kinds", "tuning") for path in sorted((rapt / room).glob("*.py"))]
-    inputs = {
+def _inputs(run: Run, device: str) -> dict[str, Any]:
+    return {
         "release": files.sha256(paths.seed(run.release, run.k)),
         "statement": files.sha256(paths.statement(run.release)),
         "backbone": _digest(run.backbone),
@@ -123,11 +137,8 @@ def _identity(run: Run, device: str) -> str:
         "train": run.train.model_dump(),
         "decoding": run.decoding.model_dump(),
         "seeds": [run.seed, run.k],
-        "code": [files.sha256(path) for path in code],
-        "versions": [version(name) for name in ("torch", "transformers", "tokenizers", "peft")],
         "device": device,
     }
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _denoising(run: Run) -> list[str] | None:

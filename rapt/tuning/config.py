@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from rapt.param_types import Model, Section, Sha256
+from rapt.param_types import Model, Names, Section, Sha256
 from rapt.tuning.tuners import AnyGradient, Capped, Dropout, Gradient, Plain, Tuner
 
 if TYPE_CHECKING:
@@ -36,6 +36,41 @@ class BiLstm(Section):
     dropout: Dropout = Field(0.0, description="on the input of each layer")
 
 
+class Pretraining(Section):
+    """Pretraining of a backbone on public text that has the users' noise (Qu et al., 2021)."""
+
+    corpus: Names = Field(
+        min_length=1, description="tasks whose training rows are the public text; none is tuned on"
+    )
+    method: str = Field(description="whose noise the text gets")
+    eta: PositiveFloat | None = Field(
+        description="of the noise; null: none, the control with equal steps"
+    )
+    objective: Literal["vanilla", "prob", "denoising"] = Field(
+        "denoising",
+        description="what a masked word is: as released; as the channel releases it, on average; "
+        "or as it was",
+    )
+    next_sentence: bool = Field(
+        False, description="whether it also learns which of two texts follows the other"
+    )
+    masked: float = Field(0.15, gt=0, lt=1, description="share of the words, at most 20 a text")
+    draws: PositiveInt = Field(50, description="of each word, of which its channel is made")
+    steps: PositiveInt = Field(2000, description="of the optimizer")
+    batch_size: PositiveInt = Field(32, description="texts in a step; the paper has 256")
+    max_tokens: int = Field(128, ge=8, description="of a text or a pair")
+    learning_rate: PositiveFloat = Field(2e-5, description="of AdamW, falling linearly to 0")
+    warmup: float = Field(0.01, ge=0, lt=1, description="share of the steps over which it rises")
+    head_steps: NonNegativeInt = Field(
+        1000, description="on clean text, of a fresh head alone; 0: the model's files have a head"
+    )
+    head_learning_rate: PositiveFloat = Field(1e-3, description="of these")
+    checks: PositiveInt = Field(
+        5,
+        description="how often it is scored on the corpus' test rows; the best weights are kept",
+    )
+
+
 class Backbone(Section):
     """A model to tune."""
 
@@ -46,6 +81,9 @@ class Backbone(Section):
     sha256: Sha256 | None = Field(None, description="of its model.safetensors; null: not checked")
     encoder: BiLstm | None = Field(
         None, description="what reads the model's input embeddings; null: its own layers"
+    )
+    pretrained: Pretraining | None = Field(
+        None, description="what is learned from public text before; null: nothing"
     )
 
 
