@@ -116,7 +116,7 @@ class Slot:
         # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
         where = os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu"
         environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "HIP_VISIBLE_DEVICES": gpu or ""}
-        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers}
+        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers, "RAPT_CARDS": "1"}
         order = {"arguments": arguments, "log": str(log), "environment": environment}
         with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
             self._process.stdin.write(json.dumps(order).encode() + b"\n")

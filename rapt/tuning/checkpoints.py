@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from rapt import paths
+from rapt.tuning import cards
 from rapt.tuning.config import Run
 from rapt.utils import files
 from rapt.utils.errors import RaptError, described
@@ -51,7 +52,8 @@ class Position:
 class Checkpoint:
     """A run's checkpoint, in .rapt/checkpoints of the main workspace, where DVC removes nothing.
 
-    Its name is a hash of all of the run's inputs, including the code, so no other run finds it.
+    Its name is a hash of all of the run's inputs, including the code, so no other run finds it. Of
+    several processes that train a seed the first writes it.
     """
 
     def __init__(self, run: Run, device: str) -> None:
@@ -63,7 +65,7 @@ class Checkpoint:
 
     def due(self) -> bool:
         """Whether the last checkpoint is old enough for a new one."""
-        return time.monotonic() - self._saved >= SECONDS
+        return cards.rank() == 0 and time.monotonic() - self._saved >= SECONDS
 
     def step(self) -> str | None:
         """Return the step of the checkpoint, as `step 120`; None: there is no checkpoint."""
@@ -71,6 +73,8 @@ class Checkpoint:
 
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Write tensors and JSON-serializable facts, replacing the last checkpoint."""
+        if cards.rank():
+            return
         files.remove_scratch(self.path)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with files.atomic(self.path) as scratch:
@@ -126,6 +130,7 @@ def _identity(run: Run, device: str) -> str:
         "code": [files.sha256(path) for path in code],
         "versions": [version(name) for name in ("torch", "transformers", "tokenizers", "peft")],
         "device": device,
+        "cards": run.cards,
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from rapt.param_types import Model, Section, Sha256
 from rapt.tuning.tuners import AnyGradient, Capped, Dropout, Gradient, Plain, Tuner
+from rapt.utils import process
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -203,6 +204,11 @@ class Run:
     def learning_rate(self) -> float:
         """The tuner's; 0 for one that takes no steps."""
         return float(getattr(self.tuner, "learning_rate", 0.0))
+
+    @property
+    def cards(self) -> int:
+        """How many cards train a seed together: RAPT_CARDS, of a tuner that takes steps."""
+        return process.cards() if self.learning_rate else 1
 
     @property
     def quantize(self) -> Literal["4bit"] | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rapt.tuning.config import Run, Trained
 from rapt.utils.device import device_name, has_gpu
@@ -20,18 +23,22 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
 
     By default there are as many processes as cores, or one on a GPU, as each holds its own
     backbone. The number of processes does not change the results. The parent does not load torch.
+    With RAPT_CARDS above 1 that many processes train each seed together, one seed after the other.
 
     Raises:
         RaptError: as `train_seed`, or a process was killed.
     """
     if has_gpu() and not runs[0].tuner.reads_words:
         os.environ.setdefault("RAPT_WORKERS", "1")
-    count = workers(len(runs))
-    shares = [runs[i::count] for i in range(count)]
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    count = runs[0].cards if runs[0].cards > 1 else workers(len(runs))
     try:
-        with ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool:
-            trained = list(chain.from_iterable(pool.map(_train_share, shares)))
+        if runs[0].cards > 1:
+            trained = _together(runs)
+        else:
+            shares = [runs[i::count] for i in range(count)]
+            with ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool:
+                trained = list(chain.from_iterable(pool.map(_train_share, shares)))
     except BrokenProcessPool:
         lower = f"Set RAPT_WORKERS below {count}, or lower" if count > 1 else "Lower"
         raise RaptError(
@@ -39,6 +46,32 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
             f"to end by themselves. {lower} batch_size or max_tokens. {_saved(runs)}"
         ) from None
     return sorted(trained, key=lambda one: one.result.seed)
+
+
+def _together(runs: Sequence[Run]) -> list[Trained]:
+    """Train seeds one after the other, each by as many processes as cards."""
+    count, others = runs[0].cards, set(active_children())
+    with (
+        TemporaryDirectory() as scratch,
+        ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool,
+    ):
+        meeting = Path(scratch, "meeting")
+        ranks = [pool.submit(_train_rank, rank, count, meeting, runs) for rank in range(count)]
+        done, _ = wait(ranks, return_when=FIRST_EXCEPTION)
+        failed = [rank for rank in done if rank.exception()]
+        if failed:  # for which the other processes would wait
+            for process in set(active_children()) - others:
+                process.kill()
+        return (failed or ranks)[0].result()
+
+
+def _train_rank(rank: int, count: int, meeting: Path, runs: Sequence[Run]) -> list[Trained]:
+    from rapt.tuning import cards
+
+    if rank:  # what it would say the first one says
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    cards.join(rank, count, meeting)
+    return _train_share(runs)
 
 
 def _saved(runs: Sequence[Run]) -> str:
