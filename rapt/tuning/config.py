@@ -182,6 +182,8 @@ class Run:
         backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
         kind: of the task, as the release's statement says.
+        beside: whether other seeds share its GPU. Without memory for a step it then ends, to run
+            again alone; alone it computes the step in smaller parts, which rounds otherwise.
     """
 
     cell: str
@@ -199,6 +201,7 @@ class Run:
     adapter: Path
     kind: Kind
     decoding: Decoding = field(default_factory=Decoding)
+    beside: bool = False
 
     @property
     def learning_rate(self) -> float:

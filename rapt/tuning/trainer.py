@@ -218,6 +218,12 @@ class Trainer:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
+                if self.run.beside:
+                    raise self.failed(
+                        step + 1,
+                        "got a device out of memory beside other seeds, expected room for all. "
+                        "Set RAPT_WORKERS=1.",
+                    ) from None
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
                     raise self.failed(

@@ -184,6 +184,15 @@ def cards() -> int:
     return _from_environment("RAPT_CARDS", 1)
 
 
+def per_gpu() -> int:
+    """Return how many stages of a flow share this process's GPU: RAPT_PER_GPU, which a slot sets.
+
+    Raises:
+        RaptError: it is not a whole number above 0.
+    """
+    return _from_environment("RAPT_PER_GPU", 1)
+
+
 def _from_environment(name: str, default: int) -> int:
     from rapt.utils.errors import RaptError  # not above: `tethered` runs this file alone
 
