@@ -146,7 +146,7 @@ def _run_stages(schedule: Schedule, slots: Slots, events: _Events) -> None:
         except Stays:
             return "stays"
         except CommandError as error:
-            if error.may_pass and lease.gpu and not lease.is_alone:
+            if error.may_pass and lease.gpu and lease.sharing > 1:
                 console.print(f"{error}, beside others on a GPU: again alone", style="yellow")
                 return "crowded"
             if error.may_pass:

@@ -76,13 +76,13 @@ class Lease:
 
     Attributes:
         gpu: its id; None: the stage sees no GPU.
-        is_alone: whether no other stage gets that GPU meanwhile.
+        sharing: how many stages may have that GPU meanwhile, this one included.
     """
 
     stage: Stage
     gpu: str | None
     elsewhere: bool = False
-    is_alone: bool = True
+    sharing: int = 1
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Schedule:
         stage = max(can_start, key=lambda stage: self._seconds(stage, unknown=math.inf))
         gpu = self._gpu_for(stage) if self._wants(stage) else None
         self._ready.remove(stage)
-        is_alone = self._per_gpu == 1 or stage.name in self._alone
-        lease = Lease(stage, gpu, self._leaves(stage), is_alone)
+        sharing = 1 if stage.name in self._alone else self._per_gpu
+        lease = Lease(stage, gpu, self._leaves(stage), sharing)
         self.running[stage.name] = lease, time.monotonic()
         return lease
 

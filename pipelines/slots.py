@@ -106,17 +106,20 @@ class Slot:
         if self._process.poll() is not None:
             self._process = self._start()
 
-    def dvc(self, *arguments: str, log: Path, gpu: str | None = None) -> int:
+    def dvc(self, *arguments: str, log: Path, gpu: str | None = None, sharing: int = 1) -> int:
         """Run a command of DVC; return its exit code, negative for a signal.
 
-        Its stages see only the GPU `gpu`, or none. One process trains on a GPU.
+        Its stages see only the GPU `gpu`, or none. Of a GPU they take one of `sharing` parts.
         """
         assert self._process.stdin and self._process.stdout
-        workers = "1" if gpu else self._environment["RAPT_WORKERS"]
+        # On a GPU its memory decides, unless the user does.
+        users = os.environ.get("RAPT_WORKERS", "")
+        workers = users if gpu else self._environment["RAPT_WORKERS"]
         # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
         where = os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu"
         environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "HIP_VISIBLE_DEVICES": gpu or ""}
-        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers}
+        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers, "RAPT_CARDS": "1"}
+        environment |= {"RAPT_PER_GPU": str(sharing)}
         order = {"arguments": arguments, "log": str(log), "environment": environment}
         with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -195,7 +198,7 @@ class Slots:
             with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
-            log = self._dvc(slot, stage, "repro", stage, gpu=lease.gpu)
+            log = self._dvc(slot, stage, "repro", stage, gpu=lease.gpu, sharing=lease.sharing)
         finally:
             self._free.put(slot)
         if RESTORED.format(stage) in log.read_text(errors="replace"):
@@ -257,7 +260,9 @@ class Slots:
             self._slots.append(slot)
         return slot
 
-    def _dvc(self, slot: Slot, name: str, *arguments: str, gpu: str | None = None) -> Path:
+    def _dvc(
+        self, slot: Slot, name: str, *arguments: str, gpu: str | None = None, sharing: int = 1
+    ) -> Path:
         """Run DVC in a slot on behalf of `name`; return its log.
 
         Raises:
@@ -267,7 +272,7 @@ class Slots:
         log = self.root / paths.LOGS / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
-        code = slot.dvc(*arguments, log=log, gpu=gpu)
+        code = slot.dvc(*arguments, log=log, gpu=gpu, sharing=sharing)
         if self._stopped.is_set():
             raise Stopped
         if code:

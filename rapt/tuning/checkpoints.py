@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from rapt import paths
+from rapt.tuning import cards
 from rapt.tuning.config import Run
 from rapt.utils import files
 from rapt.utils.errors import RaptError, described
@@ -52,7 +53,7 @@ class Saved:
     """The state of a training, in .rapt/checkpoints of the main workspace.
 
     DVC removes nothing there. Its name is a hash of all of the training's inputs, including the
-    code, so no other one finds it.
+    code, so no other one finds it. Of several processes that train together the first writes it.
     """
 
     def __init__(self, inputs: Mapping[str, Any], name: str) -> None:
@@ -71,7 +72,7 @@ class Saved:
 
     def due(self) -> bool:
         """Whether the last checkpoint is old enough for a new one."""
-        return time.monotonic() - self._saved >= SECONDS
+        return cards.rank() == 0 and time.monotonic() - self._saved >= SECONDS
 
     def step(self) -> str | None:
         """Return the step of the checkpoint, as `step 120`; None: there is no checkpoint."""
@@ -79,6 +80,8 @@ class Saved:
 
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Write tensors and JSON-serializable facts, replacing the last checkpoint."""
+        if cards.rank():
+            return
         files.remove_scratch(self.path)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with files.atomic(self.path) as scratch:
@@ -138,6 +141,7 @@ def _inputs(run: Run, device: str) -> dict[str, Any]:
         "decoding": run.decoding.model_dump(),
         "seeds": [run.seed, run.k],
         "device": device,
+        "cards": run.cards,
     }
 
 

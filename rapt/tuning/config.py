@@ -14,6 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from rapt.param_types import Model, Names, Section, Sha256
 from rapt.tuning.tuners import AnyGradient, Capped, Dropout, Gradient, Plain, Tuner
+from rapt.utils import process
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -219,6 +220,8 @@ class Run:
         backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
         kind: of the task, as the release's statement says.
+        beside: whether other seeds share its GPU. Without memory for a step it then ends, to run
+            again alone; alone it computes the step in smaller parts, which rounds otherwise.
     """
 
     cell: str
@@ -236,11 +239,17 @@ class Run:
     adapter: Path
     kind: Kind
     decoding: Decoding = field(default_factory=Decoding)
+    beside: bool = False
 
     @property
     def learning_rate(self) -> float:
         """The tuner's; 0 for one that takes no steps."""
         return float(getattr(self.tuner, "learning_rate", 0.0))
+
+    @property
+    def cards(self) -> int:
+        """How many cards train a seed together: RAPT_CARDS, of a tuner that takes steps."""
+        return process.cards() if self.learning_rate else 1
 
     @property
     def quantize(self) -> Literal["4bit"] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
+
+from rapt.utils.errors import RaptError
 
 
 def finest(device: torch.device) -> torch.dtype:
@@ -36,6 +38,19 @@ class GradientStep(ABC):
             share: the part's share of the batch's texts.
         """
 
+    def held(self) -> list[Tensor | None]:
+        """Return what the parts added up to, for each weight: once, or several times in turn.
+
+        Only a step that returns all of it can be computed on several cards.
+        """
+        name = type(self).__name__
+        raise RaptError(f"RAPT_CARDS: got {name}, which is of one card alone, expected 1.")
+
+    def hold(self, sums: Sequence[Tensor | None]) -> None:
+        """Take the sums over all cards in place of what `held` returned."""
+        for weight, gradient in zip(self.weights, sums, strict=True):
+            weight.grad = gradient
+
     def end(self) -> None:  # noqa: B027, most have nothing to do
         """Finish the gradient, of which all parts were added: the optimizer's step follows."""
 
@@ -46,6 +61,10 @@ class PlainStep(GradientStep):
     def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
         """Let the weights' gradients add up."""
         (share * (task if other is None else task + other)).backward()
+
+    def held(self) -> list[Tensor | None]:
+        """Return the gradients."""
+        return [weight.grad for weight in self.weights]
 
 
 class CappedStep(GradientStep):
@@ -73,6 +92,15 @@ class CappedStep(GradientStep):
                 for old, new in zip(self._sums, found, strict=True)
             ]
         (share * task).backward()
+
+    def held(self) -> list[Tensor | None]:
+        """Return the gradients of the first loss, then those of the second."""
+        return [*(weight.grad for weight in self.weights), *self._sums]
+
+    def hold(self, sums: Sequence[Tensor | None]) -> None:
+        """Take the sums over all cards."""
+        super().hold(sums[: len(self.weights)])
+        self._sums = list(sums[len(self.weights) :])
 
     def end(self) -> None:
         """Add the second loss's gradient to the first's, which the weights hold."""

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt import paths
 from rapt.results.cells import SeedResult
-from rapt.tuning import inference_spec, self_test
+from rapt.tuning import cards, inference_spec, self_test
 from rapt.tuning.backbones import (
     check_vectors,
     most_tokens,
@@ -48,11 +48,13 @@ def train_seed(run: Run) -> SeedResult:
 def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     """Train the seeds of a cell one after the other, each as by `train_seed`.
 
-    Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
+    Frozen weights are loaded once for all of them; a backbone that learns is loaded for each. Of
+    several processes that train a seed together only the first returns it.
     """
     # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
-    first, frozen, trained = runs[0], None, []
+    first, frozen = runs[0], None
+    trained: list[Trained] = []
     statement = files.read_json(paths.statement(first.release))
     if first.frozen is not None:
         torch.manual_seed(first.seed)
@@ -69,7 +71,7 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
             "expected room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
         )
         with memory_lacks(line), tf32():  # a step handles its own
-            trained.append(_trained(run, statement, frozen))
+            trained += _trained(run, statement, frozen)
     return trained
 
 
@@ -93,7 +95,7 @@ def _trained(
     run: Run,
     statement: dict[str, Any],
     frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None,
-) -> Trained:
+) -> list[Trained]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     kind, data = run.kind, paths.seed(run.release, run.k)
     if frozen:
@@ -136,6 +138,8 @@ def _trained(
         for one in (False, True)
     )
     curves = trainer.fit(tuned, checkpoint)
+    if cards.rank():
+        return []
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
@@ -149,7 +153,8 @@ def _trained(
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
     answers = {name: kind.kept(of_split) for name, of_split in outputs.items()}
     untuned = run.tuner.learns == "nothing"
-    return Trained(result, answers, where, None if untuned else checkpoint.path)
+    name = where if cards.count() == 1 else f"{cards.count()} × {where}"
+    return [Trained(result, answers, name, None if untuned else checkpoint.path)]
 
 
 def _outputs(trainer: Trainer, split: Split, reader: Reader) -> Any:

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import get_scheduler
 
-from rapt.tuning import probe
+from rapt.tuning import cards, probe
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, generators, set_generators, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
-from rapt.tuning.gradients import finest
+from rapt.tuning.gradients import GradientStep, finest
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import ReconstructionHead, TaskModel, placed
 from rapt.tuning.scoring import features, read_all
@@ -96,6 +96,7 @@ class Trainer:
                 epoch_begins = order.get_state()
                 batches = self.run.gradient.batches(split.lengths, loop.batch_size, order)
                 for rows in islice(batches, at.batch, None):
+                    cards.begin_step(self.run, at.step)
                     losses = self._step(*self._drawn(split, rows), at.step)
                     self._unread.append((losses, len(rows)))
                     at.step, at.batch = at.step + 1, at.batch + 1
@@ -212,11 +213,17 @@ class Trainer:
         begins = generators(self.device)
         while True:
             try:
-                losses = self._backward(split, rows)
+                gradient, losses = self._backward(split, rows)
                 break
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
+                if self.run.beside:
+                    raise self.failed(
+                        step + 1,
+                        "got a device out of memory beside other seeds, expected room for all. "
+                        "Set RAPT_WORKERS=1.",
+                    ) from None
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
                     raise self.failed(
@@ -232,6 +239,8 @@ class Trainer:
             "fewer weights (lora).",
         )
         with memory_lacks(line):
+            losses = self._summed(gradient, losses)
+            gradient.end()
             self.optimizer.step()
         self.schedule.step()
         return losses
@@ -243,24 +252,41 @@ class Trainer:
         longest = max(split.lengths[row] for row in rows)
         return max(1, min(self.micro_batch, TOKENS // longest))
 
-    def _backward(self, split: Split, rows: Sequence[int]) -> Tensor:
-        """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
+    def _backward(self, split: Split, rows: Sequence[int]) -> tuple[GradientStep, Tensor]:
+        """Compute the gradient of a batch's mean loss in parts, whose size does not change it.
+
+        Of several cards each computes its share of the batch.
+
+        Returns:
+            the gradient, which is to be summed and ended, and the losses.
+        """
         self.optimizer.zero_grad()
-        sums: Tensor | float = 0.0
+        names = CURVES if self.head else CURVES[:1]
+        sums = torch.zeros(len(names), dtype=self.finest, device=self.device)
         auxiliary = self.run.reconstruction if self.head else None
         gradient = self.run.gradient.step(self._learning().values())
-        size = self._at_a_time(split, rows)
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
+        here = rows[cards.rank() :: cards.count()]  # none of a batch with fewer texts than cards
+        size = self._at_a_time(split, here) if here else 1
+        for start in range(0, len(here), size):
+            part = here[start : start + size]
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             task, share = losses["task_loss"], len(part) / len(rows)
             other = auxiliary.weight * losses["reconstruction_loss"] if auxiliary else None
             gradient.add(task, other, share)
             every = torch.stack([loss.detach().to(self.finest) for loss in losses.values()])
             sums = sums + share * every
-        gradient.end()
-        assert isinstance(sums, Tensor)  # a batch has texts
-        return sums
+        return gradient, sums
+
+    def _summed(self, gradient: GradientStep, losses: Tensor) -> Tensor:
+        """Sum the gradient and the losses over the cards of the seed; return the losses."""
+        if cards.count() == 1:
+            return losses
+        parts = gradient.held()
+        like = gradient.weights * (len(parts) // len(gradient.weights))
+        *sums, every = cards.total([*parts, losses], [*like, losses])
+        gradient.hold(sums)
+        assert every is not None
+        return every
 
     def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:
         """Score the reconstruction of sequences of plain tokens that were not tuned on, if any.

@@ -172,12 +172,34 @@ def workers(most: int) -> int:
     Raises:
         RaptError: RAPT_WORKERS is not a whole number above 0.
     """
+    return min(most, _from_environment("RAPT_WORKERS", cores()))
+
+
+def cards() -> int:
+    """Return how many cards train a seed together: RAPT_CARDS, else 1.
+
+    Raises:
+        RaptError: RAPT_CARDS is not a whole number above 0.
+    """
+    return _from_environment("RAPT_CARDS", 1)
+
+
+def per_gpu() -> int:
+    """Return how many stages of a flow share this process's GPU: RAPT_PER_GPU, which a slot sets.
+
+    Raises:
+        RaptError: it is not a whole number above 0.
+    """
+    return _from_environment("RAPT_PER_GPU", 1)
+
+
+def _from_environment(name: str, default: int) -> int:
     from rapt.utils.errors import RaptError  # not above: `tethered` runs this file alone
 
-    given = os.environ.get("RAPT_WORKERS") or str(cores())
+    given = os.environ.get(name) or str(default)
     if not given.isdecimal() or not int(given):
-        raise RaptError(f"RAPT_WORKERS: got {given!r}, expected a whole number above 0.")
-    return min(most, int(given))
+        raise RaptError(f"{name}: got {given!r}, expected a whole number above 0.")
+    return int(given)
 
 
 if __name__ == "__main__":  # see tethered

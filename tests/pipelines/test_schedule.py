@@ -74,7 +74,7 @@ def test_several_stages_share_a_gpu_the_emptiest_first(tmp_path: Path) -> None:
     schedule = Schedule(stages, 6, ["g0", "g1"], known, per_gpu=2)
     assert started(schedule) == "abcdx"  # e and f wait, and hold no slot
     assert held_by(schedule) == {"a": "g0", "b": "g1", "c": "g0", "d": "g1", "x": None}
-    assert not any(lease.is_alone for lease, _ in schedule.running.values())
+    assert all(lease.sharing > 1 for lease, _ in schedule.running.values())
     schedule.end("d", success=True)
     assert started(schedule) == "e"
     assert held_by(schedule)["e"] == "g1"
@@ -91,7 +91,7 @@ def test_what_a_shared_gpu_has_too_little_memory_for_gets_a_whole_one(tmp_path: 
     assert started(schedule) == ""
     schedule.end("b", success=True)
     lease = schedule.next()
-    assert lease == Lease(stages["d"], "g1", is_alone=True)
+    assert lease == Lease(stages["d"], "g1", sharing=1)
     assert started(schedule) == "e"
     assert held_by(schedule) == {"a": "g0", "d": "g1", "e": "g0"}
     for name in "dae":
@@ -113,9 +113,9 @@ def test_no_gpu_is_held_by_more_stages_than_may_share_it(
         assert max(on.values()) <= per_gpu
         name = rng.choice(sorted(schedule.running))
         lease, _ = schedule.running[name]
-        if lease.is_alone:
+        if lease.sharing == 1:
             assert on[lease.gpu] == 1
-        if name in large and not lease.is_alone:
+        if name in large and lease.sharing > 1:
             schedule.give_whole(name)
         else:
             schedule.end(name, success=True)

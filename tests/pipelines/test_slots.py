@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,8 @@ GPU_CELL = """\
 import os, sys
 import stages
 stages.ran(sys.argv[1])
-names = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "RAPT_DEVICE", "RAPT_WORKERS"
+names = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "RAPT_DEVICE"]
+names += ["RAPT_WORKERS", "RAPT_CARDS", "RAPT_PER_GPU"]
 seen = [os.environ[name] for name in names]
 stages.write(f"reports/cells/{sys.argv[1]}.txt", " ".join(seen))
 """
@@ -173,14 +175,16 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
     monkeypatch.chdir(toy.root)
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
     monkeypatch.setenv("RAPT_DEVICE", "cuda:3")  # of the whole machine
+    monkeypatch.setenv("RAPT_CARDS", "4")
+    monkeypatch.setenv("RAPT_WORKERS", "6")  # of a GPU, as the user says
     cells = toy.root / ".rapt/slots/0/reports/cells"
     with slots.Slots(toy.root, 1) as here:
-        assert here.reproduce(lease("cell@1-a", "GPU-b"))
+        assert here.reproduce(replace(lease("cell@1-a", "GPU-b"), sharing=3))
         first = here._slots[0]._process
         assert here.reproduce(lease("cell@1-b", None))
         assert here._slots[0]._process is first
         seen = [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")]
-        assert seen == ["GPU-b GPU-b cuda 1", "  cpu 5"]
+        assert seen == ["GPU-b GPU-b cuda 6 1 3", "  cpu 5 1 1"]
         first.kill()
         first.wait()
         assert here.reproduce(lease("cell@2-a", None))

@@ -21,7 +21,7 @@ from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
-from rapt.utils.process import workers
+from rapt.utils.process import cards, workers
 
 
 class Stopped(Exception):
@@ -287,3 +287,6 @@ def test_a_number_of_workers_that_is_none(monkeypatch: pytest.MonkeyPatch, given
     monkeypatch.setenv("RAPT_WORKERS", given)
     with pytest.raises(RaptError, match=rf"^RAPT_WORKERS: got '{given}', expected a whole .*$"):
         workers(3)
+    monkeypatch.setenv("RAPT_CARDS", given)
+    with pytest.raises(RaptError, match=rf"^RAPT_CARDS: got '{given}', expected a whole .*$"):
+        cards()

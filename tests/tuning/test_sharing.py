@@ -90,7 +90,7 @@ def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tu
     modules = [type(part) for part in frozen[0].modules()]
     with pytest.raises(RaptError, match="got a loss that is not a number"):
         module._trained(wild, STATEMENT, frozen)
-    result = module._trained(second, STATEMENT, frozen)
+    (result,) = module._trained(second, STATEMENT, frozen)
     result.checkpoint.unlink()
     assert [type(part) for part in frozen[0].modules()] == modules
     for name, value in frozen[0].state_dict().items():

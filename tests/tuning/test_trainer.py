@@ -72,7 +72,8 @@ def gradients(run: Run) -> dict[str, torch.Tensor]:
     made.micro_batch, made.steps = 3, 1
     made.optimizer = torch.optim.AdamW(made.parts.parameters())
     split = texts(run)
-    made._backward(split, [*range(8)])
+    gradient, _ = made._backward(split, [*range(8)])
+    gradient.end()
     return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
 
 
