@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import product
 from math import ceil, floor
@@ -16,7 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from evidence import fail_safe, tables
-from rapt import params
+from rapt import cli, defaults, params
 from rapt.results.table import read_cells
 from tests.conftest import ROOT
 
@@ -169,6 +171,23 @@ def test_the_strongest_attack_is_one_that_works(monkeypatch: pytest.MonkeyPatch)
     assert tables._strongest(cast(Any, None)) == {("t", "m", "75", "e"): rows[1]}
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Run `rapt` where its imports are loaded: they take most of the time of an example."""
+
+    def run(command: list[str], cwd: str, **_: Any) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.chdir(cwd)
+            patch.setattr(sys, "argv", ["rapt", *command[3:]])
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        return subprocess.CompletedProcess(command, int(ended.value.code or 0), *capfd.readouterr())
+
+    defaults.project.cache_clear()
+    monkeypatch.setattr(fail_safe, "subprocess", SimpleNamespace(run=run))
+
+
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", fail_safe.CASES, ids=lambda case: case.title)
 def test_what_looked_protected_ends_as_the_page_says(case: fail_safe.Case) -> None:

@@ -21,3 +21,13 @@ def table(rng: np.random.Generator, size: int, dimension: int, kind: str) -> np.
 
 
 KINDS = ["normal", "shifted", "rows alike", "zeros", "uneven"]
+
+
+def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
+    """All distances in float64, sorted; the lower row at a tie."""
+    with np.errstate(over="ignore"):
+        rows = []
+        for query in np.asarray(queries, np.float64):
+            offsets = vectors.astype(np.float64) - query
+            rows.append(np.einsum("kd,kd->k", offsets, offsets).argsort(kind="stable")[:k])
+    return np.array(rows, np.int64).reshape(len(queries), k)

@@ -1,10 +1,11 @@
-"""The search against a plain search in float64, and the bounds themselves."""
+"""The search by either first pass, against a plain search in float64; and the bounds themselves."""
 
 from __future__ import annotations
 
 import multiprocessing
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,80 +16,85 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from rapt.privacy.neighbours import ExactSearch, first_pass
 from rapt.privacy.neighbours import search as searches
-from tests.privacy.neighbours.tables import KINDS, table
+from tests.privacy.neighbours.on_device import by_device
+from tests.privacy.neighbours.tables import KINDS, plain, table
+
+Nearest = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 
 
-def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
-    """All distances in float64, sorted; the lower row at a tie."""
-    with np.errstate(over="ignore"):
-        rows = []
-        for query in np.asarray(queries, np.float64):
-            offsets = vectors.astype(np.float64) - query
-            rows.append(np.einsum("kd,kd->k", offsets, offsets).argsort(kind="stable")[:k])
-    return np.array(rows, np.int64).reshape(len(queries), k)
+def by_cpu(vectors: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
+    return ExactSearch(vectors).nearest(queries, k)
 
 
+by_either_pass = pytest.mark.parametrize("nearest", [by_cpu, by_device])
+
+
+@by_either_pass
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 2, 31, 33, 700, 2100]),
     st.sampled_from([1, 3, 48]),
     st.sampled_from(KINDS),
     st.sampled_from([0.0, 1e-3, 3.0, 1e4]),
-    st.sampled_from([1, 2, 5]),
+    st.sampled_from([1, 2, 5, 2100]),
 )
 @settings(max_examples=60, deadline=None)
 def test_equals_the_plain_search_in_float64(
-    seed: int, size: int, dimension: int, kind: str, noise: float, k: int
+    nearest: Nearest, seed: int, size: int, dimension: int, kind: str, noise: float, k: int
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = table(rng, size, dimension, kind)
     queries = vectors[rng.integers(0, size, 20)] + noise * rng.standard_normal((20, dimension))
     k = min(k, size)
-    np.testing.assert_array_equal(
-        ExactSearch(vectors).nearest(queries, k), plain(vectors, queries, k)
-    )
+    np.testing.assert_array_equal(nearest(vectors, queries, k), plain(vectors, queries, k))
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_ties_between_two_rows_are_exact(k: int) -> None:
+@by_either_pass
+@pytest.mark.parametrize("k", [1, 2, 1500])
+def test_ties_between_two_rows_are_exact(nearest: Nearest, k: int) -> None:
     """Queries half-way between two rows, up to a few of float64's last bits."""
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((1500, 64)).astype(np.float32)
     pairs = rng.integers(0, 1500, (300, 2))
     queries = vectors[pairs].astype(np.float64).mean(axis=1)
     queries += 1e-15 * rng.standard_normal(queries.shape)
-    expected = plain(vectors, queries, 2)
+    expected = plain(vectors, queries, max(k, 2))
     # Both of a pair win somewhere, though float32 sees no difference.
     lower = expected[:, 0] == pairs.min(axis=1)
     assert 50 < lower.sum() < 250
-    np.testing.assert_array_equal(ExactSearch(vectors).nearest(queries, k), expected[:, :k])
+    np.testing.assert_array_equal(nearest(vectors, queries, k), expected[:, :k])
 
 
+@by_either_pass
+@pytest.mark.parametrize("k", [1, 200])
 @pytest.mark.parametrize("scale", [1e-42, 1e-38, 1e-22, 1e-8, 1e8, 1e15, 1e18, 1e22, 1e37])
-def test_norms_that_float32_cannot_multiply(scale: float) -> None:
+def test_norms_that_float32_cannot_multiply(nearest: Nearest, scale: float, k: int) -> None:
     rng = np.random.default_rng(2)
     with np.errstate(under="ignore"):
         vectors = (scale * rng.standard_normal((200, 12))).astype(np.float32)
     queries = scale * rng.standard_normal((30, 12))
-    np.testing.assert_array_equal(ExactSearch(vectors)(queries), plain(vectors, queries)[:, 0])
+    np.testing.assert_array_equal(nearest(vectors, queries, k), plain(vectors, queries, k))
 
 
+@by_either_pass
 @pytest.mark.parametrize("far", [1e10, 1e25, 1e40, 1e300])
-def test_far_queries_beside_near_ones(far: float) -> None:
+def test_far_queries_beside_near_ones(nearest: Nearest, far: float) -> None:
     """Where the distances of the definition are themselves rounded: the same rows win."""
     rng = np.random.default_rng(3)
     vectors = rng.standard_normal((400, 9)).astype(np.float32)
     queries = rng.standard_normal((40, 9))
     queries[::3] *= far
-    np.testing.assert_array_equal(ExactSearch(vectors)(queries), plain(vectors, queries)[:, 0])
+    np.testing.assert_array_equal(nearest(vectors, queries, 3), plain(vectors, queries, 3))
 
 
-def test_a_true_tie_goes_to_the_lower_row() -> None:
+@by_either_pass
+def test_a_true_tie_goes_to_the_lower_row(nearest: Nearest) -> None:
     """Also where so many rows tie that a first pass gives up."""
     for size in (4, 3000):
         vectors = np.ones((size, 5), dtype=np.float32)
         vectors[0] = 2
-        assert ExactSearch(vectors).nearest(np.zeros((3, 5)), 2).tolist() == [[1, 2]] * 3
+        assert nearest(vectors, np.zeros((3, 5)), 2).tolist() == [[1, 2]] * 3
+    assert nearest(np.ones((1, 5), dtype=np.float32), np.zeros((3, 5)), 1).tolist() == [[0]] * 3
 
 
 def test_batches_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
