@@ -186,7 +186,7 @@ class CheckedCopy:
             pairs = zip(texts, values, strict=True)
             flags[column] = [privatizer.is_possible(text, column, value) for text, value in pairs]
             for at, again in zip(chosen, made, strict=True):
-                flags[column][at] = _is_equal(again.value(column), values[at])
+                flags[column][at] = self.release.unit.is_equal(again.value(column), values[at])
         if self.release.unit.has_channel:
             self._allow_ties(texts, released["words"], chosen, flags["words"])
         return flags
@@ -272,10 +272,3 @@ def _column(table: pa.Table, name: str) -> list[Any]:
 
 def _rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(_column(table, name) for name in columns), strict=True)
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two values of a column are the same: lists of words, or arrays of numbers."""
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and np.array_equal(one, other)
-    return bool(one == other)

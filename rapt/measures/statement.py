@@ -54,7 +54,8 @@ def statement(
     not_covered = [*privatizer.stated().not_covered, *claim.conditions]
     not_covered += gaps
     not_covered += [claim.caveat] if claim.caveat else []
-    not_covered += [FINITE.format(delta=delta, unit=claim.unit)] if 0 < delta < 1 else []
+    if 0 < delta < 1 and not claim.approximate:
+        not_covered.append(FINITE.format(delta=delta, unit=claim.unit))
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
