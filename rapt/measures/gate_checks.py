@@ -24,6 +24,7 @@ from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
 from rapt.privacy.base import PreparedText
 from rapt.privacy.fates import NOISE
+from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released
 from rapt.utils import files
@@ -60,9 +61,10 @@ class CheckedRelease:
         originals: Originals,
         promised: dict[str, Any],
         beside: Sequence[str] = (),
+        labels: RandomizedLabels | None = None,
     ) -> None:
         """Read a release and its tagged originals; `beside` are its task's columns but words."""
-        self.beside = beside
+        self.beside, self.labels = beside, labels
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
         self.statement = files.read_json(paths.statement(folder))
@@ -149,6 +151,8 @@ class CheckedCopy:
         release, table = self.release, self.splits[split]
         originals = release.originals
         tagged = originals.tagged[split]
+        if release.labels:
+            tagged = release.labels.of(tagged, split, self.k, originals.task)
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
         copied = dict.fromkeys([*release.unit.copied, *release.beside])
         beside = [name for name in copied if name in release.columns]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
 from rapt.privacy.mechanisms.base import Vectors
-from rapt.privacy.mechanisms.claim import NO_GUARANTEE, Bound
+from rapt.privacy.mechanisms.claim import NO_GUARANTEE, NOTHING, Bound
 from rapt.privacy.mechanisms.encoders import WORDS_OF_TEXT, public_texts
 from rapt.utils.memmap import take
 
@@ -103,7 +103,13 @@ def farthest(mechanism: Mechanism, space: Space) -> float:
     return largest
 
 
-def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float]) -> dict[str, Any]:
+def budget(
+    bound: Bound,
+    eta: float,
+    words: int,
+    distances: Mapping[str, float],
+    beside: Bound = NOTHING,
+) -> dict[str, Any]:
     """Return the budget of a text as JSON: its loss at each distance; infinite ones are null.
 
     It means nothing without the distances, and is not the ε of differential privacy.
@@ -113,8 +119,9 @@ def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float])
         eta: the privacy parameter.
         words: number of them that got noise, over all releases of the text.
         distances: between each of them and what is in its place in the other text.
+        beside: of what is released with the text.
     """
-    text = words * bound
+    text = words * bound + beside
     return {
         "kind": "d_X-privacy" if bound.proven else NO_GUARANTEE,
         "metric": bound.metric,

@@ -9,8 +9,6 @@ from math import inf, isinf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr
 
 from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors, check, parameter
 from rapt.privacy.mechanisms.claim import EUCLIDEAN, REAL, TABLE, Claim, Metric, euclidean
@@ -217,6 +215,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
     It is Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ). The second term is a scaled erfc: e^ε would overflow.
     """
+    from scipy.special import erfcx, ndtr  # here, as every command reads params
+
     near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
     return float(ndtr(near) - np.exp(-(near**2) / 2) * erfcx(far / sqrt(2)) / 2)
 
@@ -224,6 +224,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 @lru_cache(64)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest μ = Δ/σ that is (ε, δ)-private."""
+    from scipy.optimize import brentq
+
     return float(
         brentq(
             lambda mu: gaussian_delta(mu, epsilon) - delta,
