@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -93,6 +93,10 @@ class Mechanism(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.claim = vars(cls).get("claim", Claim())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters alone: the loss of a completed claim is a function of this one."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def _complete_claim(self, **parts: Any) -> None:
         """Fill in what the claim owes to parameters. A class without a claim gets none by that."""
