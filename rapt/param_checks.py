@@ -85,6 +85,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _without_clean(p)
     yield from _scored_apart(p, scored)
     yield from _without_classes(p)
+    yield from _labels(p)
     yield from dict.fromkeys(_of_units(p))
     yield from _pretrained(p)
 
@@ -230,6 +231,18 @@ def _without_classes(p: Params) -> Iterable[str]:
     for task in p.sweep.train if p.sweep.memberships else ():
         if task in p.tasks and not p.kind(task).has_classes:
             yield _no_use(p, "memberships", task)
+
+
+def _labels(p: Params) -> Iterable[str]:
+    """Randomized response draws a label among classes."""
+    used = {*p.sweep.tasks, *(cell.task for cell in p.studies.values())}
+    for method, how in p.methods.items():
+        for name, task in p.tasks.items() if how.labels else ():
+            if name in used and task.targets and not task.names:
+                yield (
+                    f"methods.{method}.labels: got some with task {name} of kind {task.kind}, "
+                    "expected null, as it has no classes."
+                )
 
 
 def _no_use(p: Params, key: str, task: str) -> str:

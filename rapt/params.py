@@ -38,9 +38,11 @@ from rapt.privacy.config import (
     Calibrate,
     Categories,
     ChannelConfig,
+    LabelNoise,
     Mechanism,
     PlainTokensConfig,
 )
+from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.privacy.released import Released
 from rapt.tasks import AnyTask
@@ -151,6 +153,9 @@ class Method(Section):
         None, description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"
     )
     plain_tokens: PlainTokensConfig | None = Field(None, description="null: none")
+    labels: LabelNoise | None = Field(
+        None, description="noise of the training labels; null: they are released as they are"
+    )
     reconstruction: Reconstruction | None = Field(
         None, description="the second task: predict them; null: none"
     )
@@ -238,6 +243,11 @@ class Params(Section):
     def method(self, name: str) -> Method:
         """A method by its name; `clean` releases the words as they are."""
         return Method(mechanism="t2t") if name == CLEAN else self.methods[name]  # type: ignore[arg-type]
+
+    def randomized_labels(self, task: str, method: str) -> RandomizedLabels | None:
+        """How the training labels of a task are drawn for a method; None: they stay."""
+        noise, names = self.method(method).labels, self.tasks[task].names
+        return RandomizedLabels(noise.epsilon, len(names), self.seed) if noise and names else None
 
     def kind(self, task: str) -> type[Kind]:
         """The provider's half of the kind of a task."""

@@ -61,7 +61,9 @@ def compare(
         **of_task.facts(),
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    release = CheckedRelease(folder, p.seed, of, promised, of_task.kept_columns)
+    labels = p.randomized_labels(task, method)
+    promised["label_noise"] = labels and labels.epsilon
+    release = CheckedRelease(folder, p.seed, of, promised, of_task.kept_columns, labels)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies

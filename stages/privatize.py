@@ -32,12 +32,14 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     if privatizer.releases.aligned and np.isfinite(privatizer.eta):
         refuse_weak(of_words(privatizer), p.allow_weak)
+    labels = p.randomized_labels(task, method)
+    untouched = () if labels else of_task.targets
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
         for k in range(p.seeds):
             copy = seeded.SeededCopy(
-                privatizer, task, p.seed, k, plain_tokens, of_task.kept_columns
+                *(privatizer, task, p.seed, k, plain_tokens, of_task.kept_columns, labels)
             )
             copy.write(splits, paths.seed(folder, k))
         counts = copy.counts
@@ -47,7 +49,8 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             privatizer,
             counts,
             **levels.facts(eta, privatizer.eta),
-            columns=["example_id", *privatizer.releases.copied, *of_task.targets],
+            columns=["example_id", *privatizer.releases.copied, *untouched],
+            labels_drawn=labels,
             spacing="as in the texts" if of_task.keeps_spacing else "none is released",
             gaps=of_task.gaps(mentions),
             generator=GENERATOR,

@@ -51,7 +51,7 @@ WRONG: list[tuple[str | Edit, str]] = [
     ),
     (
         "methods.t2t.mechanism=tt2",
-        "methods.t2t.mechanism: got 'tt2', expected one of adept, custext, imola",
+        "methods.t2t.mechanism: got 'tt2', expected one of adept, cape, cape-as-coded",
     ),
     (
         "methods.t2t.mechanism={clip: 1.0, type: adpet}",
@@ -143,6 +143,11 @@ WRONG: list[tuple[str | Edit, str]] = [
         "sweep.etas=[inf]",
         "sweep.etas.0: got 'inf', expected a number above 0, .* is the baseline `clean` of",
     ),
+    (
+        "methods.t2t.labels={epsilon: 0}",
+        "methods.t2t.labels.epsilon: got 0, expected a number greater than 0",
+    ),
+    ("methods.t2t.labels={epsilon: .inf}", "methods.t2t.labels.epsilon: got .*inf"),
     ("methods.clean={mechanism: t2t}", "methods.clean: got the name of a baseline"),
     ("methods.local={mechanism: t2t}", "methods.local: got the name of a baseline"),
     (

@@ -14,7 +14,12 @@ from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 NAMES = ["demo", *sorted({path.stem for path in (ROOT / "presets").iterdir()} - {"demo"})]
-OF_ATTACKS = {"attacks": "invert", "attributes": "infer", "entities": "recognize", "linkage": "link"}
+OF_ATTACKS = {
+    "attacks": "invert",
+    "attributes": "infer",
+    "entities": "recognize",
+    "linkage": "link",
+}
 ETAS = ["25", "75", "125", "150", "175"]
 
 

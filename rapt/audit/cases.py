@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +33,7 @@ ETA = 2.0  # of the line, whose first two words are at distance 1: few draws sho
 DRAWS = 200_000  # of each word
 LINE = 20  # words on the line
 STEP = 1e-4  # between those beyond the second
+CUBE, CIRCLE = 4, 24  # dimensions of a cube of words, and words on a circle
 LAWS_ETA = 8.0  # over the tables for laws
 DIMENSIONS = (8, 384)  # of these; MiniLM's
 WORDS, FEWER_WORDS = 40, 8  # of each
@@ -243,7 +245,36 @@ def _corners(kind: Mechanism, draws: int) -> list[Case]:
     return [Case(kind, 1.0, table, [(words[0], words[-1])], max(2, draws // 4))]
 
 
+def _signs(kind: Mechanism, draws: int, eta: float = ETA) -> list[Case]:
+    """Laplace noise and bits: two opposite corners of a cube around 0, among all its corners.
+
+    Where the noise leaves every coordinate on the first corner's side, the loss is greatest.
+    """
+    corners = np.array(list(product((1, -1), repeat=CUBE)))
+    words = _names(len(corners))
+    table = small_table(words, corners / 4, np.ones(len(corners)))
+    # Half of its coordinates are positive: of [0, 1] it then has both ends.
+    first = int(np.flatnonzero((corners == [1, 1, -1, -1]).all(axis=1))[0])
+    return [Case(kind, eta, table, [(words[first], words[-1 - first])], max(2, draws // 4))]
+
+
+def _circle(kind: Mechanism, draws: int, eta: float = 1.0, apart: int = CIRCLE // 2) -> list[Case]:
+    """Directions: two words so many steps apart on a circle, whose words divide it evenly."""
+    angles = 2 * np.pi * np.arange(CIRCLE) / CIRCLE
+    words = _names(CIRCLE)
+    table = small_table(words, np.stack([np.cos(angles), np.sin(angles)], 1), np.ones(CIRCLE))
+    return [Case(kind, eta, table, [(words[apart], words[0])], max(2, draws // 4))]
+
+
 COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "truncated-gumbel": _equidistant,
     "adept": _corners,
+    "vmf": _circle,
+    "purkayastha": _circle,
+    "sphere-noise": partial(_circle, eta=4.0, apart=CIRCLE // 6),
+    "gaussian": partial(_circle, eta=50.0),
+    "ome": partial(_signs, eta=40.0),
+    **dict.fromkeys(("cape-as-written", "dpnr-as-written"), partial(_signs, eta=0.5)),
+    **dict.fromkeys(("cape", "cape-as-coded", "dpnr", "dpnr-as-coded", "ome-as-written"), _signs),
+    **dict.fromkeys(("federate", "federate-as-coded"), _signs),
 }

@@ -67,8 +67,8 @@ def counts(case: Case, word: str, random: Streams) -> Counts:
     )
     total = np.zeros(len(table.words) + 1, np.int64)
     if isinstance(kind, TextVectorMechanism):  # in float64, before it is a release
-        vectors = kind.encode([[word]], table)
-        every = [kind.release(vectors, text.stream(), case.eta) for text in texts]
+        streams = [text.stream() for text in texts]
+        every = kind.release_texts([[word]] * len(streams), streams, table, case.eta)
         return total + np.bincount(case.space.rows(np.concatenate(every)), minlength=len(total))
     categories = ("noun",) if kind.categories == "required" else None
     privatizer = kind.privatizer(table=table, eta=case.eta, categories=categories)
@@ -100,12 +100,11 @@ def allowed(case: Case, one: str, other: str) -> tuple[float, float]:
     sides = [
         np.asarray(before_noise(kind, [word], case.table), np.float64) for word in (one, other)
     ]
-    holds = kind.claim.metric
-    bound, claim = (
-        kind.claim.loss(case.eta, float(metric.between(kind, case.space, *sides)[0]))
-        for metric in (holds, kind.claim.published or holds)
-    )
-    return bound, claim
+    bound, published = kind.claim.loss, kind.claim.published
+    holds = bound(case.eta, float(kind.distance(case.space, *sides)[0]))
+    if published is None:
+        return holds, holds
+    return holds, case.eta * float(published.between(kind, case.space, *sides)[0])
 
 
 def events(size: int) -> NDArray[np.bool_]:
@@ -186,7 +185,8 @@ def _drawn(case: Case, rng: np.random.Generator) -> Law:
     size, kind = min(SIMULATED, case.draws), case.mechanism
     assert isinstance(kind, WordMechanism | VectorMechanism)
     each, calls = (size, 1) if kind.releases.aligned else (1, size)
-    return np.concatenate([kind.draw(rng, each, case.table.dimension) for _ in range(calls)])
+    dimension = case.space.vectors.shape[1]
+    return np.concatenate([kind.draw(rng, each, dimension) for _ in range(calls)])
 
 
 def _simulated(case: Case, word: str, drawn: Law, factor: float) -> Law:

@@ -196,7 +196,7 @@ def _facts(kind: type[Mechanism]) -> Table:
     if claim.proof:
         grid.add_row("d", mechanism.metric)
         grid.add_row("of", claim.unit)
-        if claim.delta:
+        if claim.delta and not claim.approximate:
             grid.add_row("delta", f"{claim.delta:.2g} for each candidate")
         grid.add_row("if", " ".join(claim.conditions))
         grid.add_row("proof", ", ".join(claim.places))

@@ -24,6 +24,7 @@ from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
 from rapt.privacy.base import PreparedText
 from rapt.privacy.fates import NOISE
+from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released
 from rapt.utils import files
@@ -60,9 +61,10 @@ class CheckedRelease:
         originals: Originals,
         promised: dict[str, Any],
         kept_columns: Sequence[str] = (),
+        labels: RandomizedLabels | None = None,
     ) -> None:
         """Read a release, its tagged originals, and which columns its task keeps."""
-        self.kept_columns = kept_columns
+        self.kept_columns, self.labels = kept_columns, labels
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
         self.statement = files.read_json(paths.statement(folder))
@@ -149,6 +151,8 @@ class CheckedCopy:
         release, table = self.release, self.splits[split]
         originals = release.originals
         tagged = originals.tagged[split]
+        if release.labels:
+            tagged = release.labels.of(tagged, split, self.k, originals.task)
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
         copied = dict.fromkeys([*release.unit.copied, *release.kept_columns])
         kept = [name for name in copied if name in release.columns]
@@ -186,7 +190,7 @@ class CheckedCopy:
             pairs = zip(texts, values, strict=True)
             flags[column] = [privatizer.is_possible(text, column, value) for text, value in pairs]
             for at, again in zip(chosen, made, strict=True):
-                flags[column][at] = _is_equal(again.value(column), values[at])
+                flags[column][at] = self.release.unit.is_equal(again.value(column), values[at])
         if self.release.unit.has_channel:
             self._allow_ties(texts, released["words"], chosen, flags["words"])
         return flags
@@ -272,10 +276,3 @@ def _column(table: pa.Table, name: str) -> list[Any]:
 
 def _rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(_column(table, name) for name in columns), strict=True)
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two values of a column are the same: lists of words, or arrays of numbers."""
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and np.array_equal(one, other)
-    return bool(one == other)

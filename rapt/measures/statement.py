@@ -12,11 +12,17 @@ from rapt.measures import strength
 from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.budget import budget
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts
+from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.mechanisms import parameters
-from rapt.privacy.mechanisms.claim import NO_GUARANTEE
+from rapt.privacy.mechanisms.claim import NO_GUARANTEE, NOTHING
 from rapt.privacy.privatizer import Privatizer
 
 D_X, UNPROTECTED = "d_X-privacy", "unprotected"
+LABELS = (
+    " The label of each training text is drawn once for each copy, by randomized response. It adds "
+    "{epsilon:g} to the text's loss."
+)
+TEST_LABELS = "The labels of the test split, which are released as they are for the score."
 FINITE = (
     "The law holds up to a probability of δ = {delta:.1g} for {unit}: numbers of 53 bits never "
     "give rarer outcomes."
@@ -33,6 +39,7 @@ def statement(
     generator: str,
     names: Mapping[str, int] | None = None,
     gaps: Sequence[str] = (),
+    labels_drawn: RandomizedLabels | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
     """Build the statement of a release: its guarantee, its gaps and its counts (docs/data.md).
@@ -47,14 +54,18 @@ def statement(
         names: number of proper nouns by what became of them: `noise`, `placeholder`, `verbatim`;
             None: they were not counted.
         gaps: what a release of this kind of task does not cover.
+        labels_drawn: how the training labels are drawn; None: they are released as they are.
         **facts: fields that the release itself decides (task, method, embedding, …).
     """
+    if labels_drawn:
+        facts["label_noise"] = labels_drawn.epsilon
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
     not_covered = [*privatizer.stated().not_covered, *claim.conditions]
-    not_covered += gaps
+    not_covered += [*gaps, *([TEST_LABELS] if labels_drawn else [])]
     not_covered += [claim.caveat] if claim.caveat else []
-    not_covered += [FINITE.format(delta=delta, unit=claim.unit)] if 0 < delta < 1 else []
+    if 0 < delta < 1 and not claim.approximate:
+        not_covered.append(FINITE.format(delta=delta, unit=claim.unit))
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
@@ -77,7 +88,9 @@ def statement(
         }
         if protection == D_X
         else None,
-        "guarantee": _within(facts) + guarantee(privatizer, eta)
+        "guarantee": _within(facts)
+        + guarantee(privatizer, eta)
+        + (LABELS.format(epsilon=labels_drawn.epsilon) if labels_drawn else "")
         if protected
         else "None: the words are the originals.",
         "not_covered": not_covered if protected else ["Everything."],
@@ -95,7 +108,11 @@ def statement(
         "spacing": spacing,
         "generator": generator,
         "budget_of_the_longest": budget(
-            privatizer.bound, privatizer.eta, counts.most, privatizer.distances
+            privatizer.bound,
+            privatizer.eta,
+            counts.most,
+            privatizer.distances,
+            facts["seeds"] * labels_drawn.bound if labels_drawn else NOTHING,
         )
         if protected
         else None,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
 from rapt.privacy.mechanisms.base import Vectors
-from rapt.privacy.mechanisms.claim import NO_GUARANTEE, Bound
+from rapt.privacy.mechanisms.claim import NO_GUARANTEE, NOTHING, Bound
+from rapt.privacy.mechanisms.encoders import WORDS_OF_TEXT, public_texts
 from rapt.utils.memmap import take
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ QUANTILES = {
 FARTHEST = "the farthest word"
 PAIRS = 4_000
 SWEEPS = 2
-TEXTS, WORDS_OF_TEXT = 400, 20  # of the table's words, between which distances of texts are taken
 
 
 def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]:
@@ -60,18 +60,14 @@ def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]
 def distances_of_texts(
     mechanism: Mechanism, table: EmbeddingTable, encoded: Callable[[list[list[str]]], Vectors]
 ) -> dict[str, float]:
-    """Compute the distances of random texts: QUANTILES of them, and the largest found.
+    """Compute the distances of public texts: QUANTILES of them, and the largest found.
 
     Args:
         mechanism: the mechanism that defines the metric.
-        table: of whose words the texts are, drawn by public frequency with a fixed seed.
+        table: of whose words the texts are.
         encoded: from the words of texts to their vectors, (n, k).
     """
-    rng, total = np.random.default_rng(0), table.frequency.sum()
-    rows = rng.choice(
-        len(table.words), (TEXTS, WORDS_OF_TEXT), p=table.frequency / total if total else None
-    )
-    vectors = encoded([[table.words[row] for row in text] for text in rows])
+    vectors = encoded(public_texts(table))
     space = Space(table.vectors, table.frequency)
     found = mechanism.distance(space, *np.split(vectors, 2))
     quantiles = np.quantile(found, list(QUANTILES.values()), method="lower").tolist()
@@ -107,7 +103,13 @@ def farthest(mechanism: Mechanism, space: Space) -> float:
     return largest
 
 
-def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float]) -> dict[str, Any]:
+def budget(
+    bound: Bound,
+    eta: float,
+    words: int,
+    distances: Mapping[str, float],
+    beside: Bound = NOTHING,
+) -> dict[str, Any]:
     """Return the budget of a text as JSON: its loss at each distance; infinite ones are null.
 
     It means nothing without the distances, and is not the ε of differential privacy.
@@ -117,8 +119,9 @@ def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float])
         eta: the privacy parameter.
         words: number of them that got noise, over all releases of the text.
         distances: between each of them and what is in its place in the other text.
+        beside: of what is released with the text.
     """
-    text = words * bound
+    text = words * bound + beside
     return {
         "kind": "d_X-privacy" if bound.proven else NO_GUARANTEE,
         "metric": bound.metric,

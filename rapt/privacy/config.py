@@ -61,6 +61,7 @@ def _scheme(values: list[Any]) -> list[Any]:
     return unique(values)
 
 
+FinitePositive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NAMED = {"enum": list(MECHANISMS.data)}  # in the JSON Schema, a mechanism's name
 Mechanism = Annotated[
     dict[str, str | float | int | bool],
@@ -86,6 +87,12 @@ Categories = Annotated[
         _several, json_schema_input_type=list[Category] | Category | Literal["paper", "content"]
     ),
 ]
+
+
+class LabelNoise(Section):
+    """Randomized response of the training labels: a text's loss grows by ε in each copy."""
+
+    epsilon: FinitePositive = Field(description="the most that a label loses")
 
 
 class PlainTokensConfig(Section):

@@ -23,6 +23,7 @@ Vectors = NDArray[np.float32]
 # The word at a position of which a vector is all that is released. The vector replaces its one
 # token: it is one for every tokenizer.
 STAND_IN = "a"
+ROUNDING = 1e-5  # of a text's vector, relative to its length
 
 
 class Positions(NamedTuple):
@@ -77,6 +78,13 @@ class Released(ABC):
     def value(self, column: str) -> Any:
         """Return its value in one of its columns."""
         return getattr(self, column)
+
+    @classmethod
+    def is_equal(cls, one: Any, other: Any) -> bool:
+        """Whether two values of a column are the same: lists of words, or arrays of numbers."""
+        if isinstance(one, np.ndarray):
+            return isinstance(other, np.ndarray) and np.array_equal(one, other)
+        return bool(one == other)
 
     @classmethod
     @abstractmethod
@@ -177,6 +185,13 @@ class TextVector(Released):
         """Return the vector, (d,)."""
         assert self.vectors is not None
         return self.vectors[0]
+
+    @classmethod
+    def is_equal(cls, one: Any, other: Any) -> bool:
+        """Whether two vectors are the same up to rounding: an encoder's depends on the batch."""
+        if not isinstance(other, np.ndarray) or one.shape != other.shape:
+            return False
+        return bool(np.linalg.norm(one - other) <= ROUNDING * np.linalg.norm(one))
 
     @classmethod
     def written(

@@ -19,6 +19,7 @@ from rapt.privacy import levels
 from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.config import PlainTokensConfig
 from rapt.privacy.fates import Counts
+from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released, strings
@@ -248,8 +249,13 @@ class SeededCopy:
         k: int,
         plain_tokens: PlainTokensConfig | None,
         kept_columns: Sequence[str] = ("label",),
+        labels: RandomizedLabels | None = None,
     ) -> None:
-        """Draw the plain tokens of this seed; `kept_columns` are released as they are."""
+        """Draw the plain tokens of this seed.
+
+        The columns to keep are released as they are, but for labels with noise.
+        """
+        self.labels = labels
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
         self.kept_columns = kept_columns
         self.counts = Counts()
@@ -271,6 +277,8 @@ class SeededCopy:
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""
         ids, unit = tagged["example_id"].to_pylist(), self.privatizer.releases
+        if self.labels:
+            tagged = self.labels.of(tagged, split, self.k, self.task)
         columns = {"example_id": tagged["example_id"]}
         kept = [name for name in unit.optional if name in self.kept_columns]
         columns |= {name: tagged[name] for name in (*unit.copied, *kept)}

@@ -71,7 +71,7 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
     def stated(self) -> Stated:
         """Return what a statement says of each text, and of an encoder of the mechanism's own."""
         stated = super().stated()
-        if type(self.mechanism).encode is TextVectorMechanism.encode:
+        if self.mechanism.is_from_table:
             return stated
         return stated._replace(not_covered=[*stated.not_covered, ENCODER])
 
@@ -86,9 +86,8 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
             RaptError: float32 cannot represent a number of a released vector exactly.
         """
         for some in by_size(texts, lambda text: 1 + len(text.words), WORDS):
-            vectors = self.encoded([text.words for text in some])
-            for text, vector in zip(some, vectors, strict=True):
-                noisy = self.mechanism.release(vector[None], text.stream(), self.eta)
+            words, streams = [text.words for text in some], [text.stream() for text in some]
+            for noisy in self.mechanism.release_texts(words, streams, self.table, self.eta):
                 yield TextVector.of(as_float32(noisy, self))
 
     def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:

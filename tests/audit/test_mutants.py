@@ -85,7 +85,11 @@ def test_mutant_that_spends_another_eta(kind: type[Mechanism], factor: float) ->
     assert white_box(spending(kind, factor)).violated
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "truncated-gumbel"])
+# Without a bound, or with one far above the loss that few draws can show.
+OUT_OF_REACH = ("truncated-gumbel", "cape-as-coded", "dpnr-as-coded", "ome-as-written", "gaussian")
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in OUT_OF_REACH])
 def test_mutant_that_spends_another_eta_is_seen_in_outcomes_alone(name: str) -> None:
     found = black_box(spending(MECHANISMS[name], 1.7))
     assert found.violated

@@ -105,3 +105,32 @@ def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
     Path(".dvc/config").write_text(config)
     privatize.main("movies", "rapt", "2", "minilm", RELEASE)
     privatize.main("movies", "clean", "inf", "minilm", Path("data/private/movies/clean"))
+
+
+def test_training_labels_with_noise_are_drawn_stated_and_checked(workspace: Path) -> None:
+    """The test split's stay. A release with other labels is stopped."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["methods"]["rapt"]["labels"] = {"epsilon": 1.5}
+    yaml.dump(content, Path("params.yaml"))
+    before = json.loads((RELEASE / "statement.json").read_text())
+    assert "label" in before["columns"] and "label_noise" not in before
+    with pytest.raises(RaptError, match="labels, segments and spacing"):
+        gate()
+    privatize_anew("2")
+    for split, stays in (("train", False), ("test", True)):
+        own = files.read_parquet(f"data/tagged/movies/{split}.parquet")["label"].to_pylist()
+        copies = [
+            files.read_parquet(RELEASE / f"seed-{k}/{split}.parquet")["label"].to_pylist()
+            for k in range(2)
+        ]
+        assert [copy == own for copy in copies] == [stays, stays]
+        assert (copies[0] == copies[1]) == stays
+    after = json.loads((RELEASE / "statement.json").read_text())
+    assert after["label_noise"] == 1.5 and "label" not in after["columns"]
+    assert after["guarantee"].endswith("It adds 1.5 to the text's loss.")
+    assert any("labels of the test split" in gap for gap in after["not_covered"])
+    for name, loss in before["budget_of_the_longest"]["loss"].items():
+        more = after["budget_of_the_longest"]["loss"][name]["at_most"] - loss["at_most"]
+        assert more == pytest.approx(2 * 1.5)  # two copies
+    assert gate()["passed"]

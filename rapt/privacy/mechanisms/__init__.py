@@ -16,6 +16,19 @@ from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, T
 from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
 from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
 from rapt.privacy.mechanisms.optimal import Optimal
+from rapt.privacy.mechanisms.sphere import Gaussian, Purkayastha, SphereNoise, VonMisesFisher
+from rapt.privacy.mechanisms.text_vectors import (
+    Cape,
+    CapeAsCoded,
+    CapeAsWritten,
+    Dpnr,
+    DpnrAsCoded,
+    DpnrAsWritten,
+    Federate,
+    FederateAsCoded,
+    Ome,
+    OmeAsWritten,
+)
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.registry import Registry
@@ -40,6 +53,20 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
         TokenRepresentation,
         SequenceRepresentation,
         Adept,
+        VonMisesFisher,
+        Purkayastha,
+        SphereNoise,
+        Gaussian,
+        Cape,
+        CapeAsWritten,
+        CapeAsCoded,
+        Dpnr,
+        DpnrAsWritten,
+        DpnrAsCoded,
+        Federate,
+        FederateAsCoded,
+        Ome,
+        OmeAsWritten,
     ),
 )
 

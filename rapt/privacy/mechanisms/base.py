@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -93,6 +93,15 @@ class Mechanism(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.claim = vars(cls).get("claim", Claim())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters alone: the loss of a completed claim is a function of this one."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+    def _complete_claim(self, **parts: Any) -> None:
+        """Fill in what the claim owes to parameters. A class without a claim gets none by that."""
+        if type(self).claim.proof:
+            object.__setattr__(self, "claim", replace(type(self).claim, **parts))
 
     def privatizer(
         self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
@@ -202,6 +211,30 @@ class TextVectorMechanism(VectorMechanism):
         must not depend on the others.
         """
         return means(texts, table)
+
+    @property
+    def is_from_table(self) -> bool:
+        """Whether the encoder is made of the table alone."""
+        return type(self).encode is TextVectorMechanism.encode
+
+    def kept(self, words: Sequence[str], rng: np.random.Generator, eta: float) -> Sequence[str]:
+        """Return the words of a text that are encoded: by default all of them, without a draw."""
+        return words
+
+    def release_texts(
+        self,
+        texts: Sequence[Sequence[str]],
+        streams: Sequence[np.random.Generator],
+        table: EmbeddingTable,
+        eta: float,
+    ) -> list[NDArray[np.float64]]:
+        """Release the vector of each text, float64 (1, k), by the text's own stream."""
+        pairs = list(zip(texts, streams, strict=True))
+        vectors = self.encode([self.kept(words, rng, eta) for words, rng in pairs], table)
+        return [
+            self.release(vector[None], rng, eta)
+            for vector, rng in zip(vectors, streams, strict=True)
+        ]
 
 
 class RewritingMechanism(Mechanism):

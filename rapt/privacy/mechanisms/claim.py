@@ -64,6 +64,7 @@ class Claim:
         loss: the privacy map, from η and d to the most that log P[M(w)=y] can change, in nats.
         formula: the same as text, of {eta}.
         delta: for each candidate, how far what is drawn may be from the law, in total variation.
+        approximate: whether delta is part of the law itself, which then is of (ε, δ).
         conditions: what has to be true beside it, in sentences.
         published: the metric of the published claim, where that is another one and fails.
         caveat: why that one fails.
@@ -76,6 +77,7 @@ class Claim:
     loss: Callable[[float, float], float] = lambda eta, distance: eta * distance
     formula: str = "{eta} * d(w, w')"
     delta: float = 0.0
+    approximate: bool = False
     conditions: tuple[str, ...] = (TABLE,)
     published: Metric | None = None
     caveat: str | None = None
@@ -96,6 +98,11 @@ class Claim:
         if not self.proof:
             return NO_GUARANTEE
         bound = self.formula.format(eta=eta)
+        if self.approximate:
+            return (
+                f"P[M(w) in S] <= exp({bound}) * P[M(w') in S] + {self.delta:g} for all "
+                f"{self.domain} and all S"
+            )
         return f"P[M(w)=y] <= exp({bound}) * P[M(w')=y] for all {self.domain} and all y"
 
     @property

@@ -11,13 +11,13 @@ from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
     Space,
-    TextVectorMechanism,
     Vectors,
     WordVectorMechanism,
     check,
     parameter,
 )
 from rapt.privacy.mechanisms.claim import EUCLIDEAN, GRID, REAL, TABLE, Claim, Metric, euclidean
+from rapt.privacy.mechanisms.encoders import EncodedText
 from rapt.privacy.mechanisms.noise import spherical_noise
 
 
@@ -53,17 +53,17 @@ class TokenRepresentation(WordVectorMechanism):
 
 
 @dataclass(frozen=True)
-class SequenceRepresentation(TextVectorMechanism):
+class SequenceRepresentation(EncodedText):
     """The noisy mean of a text's vectors, rounded to a grid (Qu et al., sequence representation).
 
-    Qu et al. perturb what a local encoder pools; the mean is the encoder here.
+    Qu et al. perturb what a local encoder pools. By default that is the mean of the words' vectors.
     """
 
     name = "sequence-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
     noise = "spherical"
     claim = Claim(
-        replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
+        replace(EUCLIDEAN, name="Euclidean distance of the encoded vectors of two texts"),
         ("noise", "sphere", "grid"),
         domain="texts w, w'",
         unit="one text",
@@ -93,7 +93,7 @@ def _diameter(made: Adept, space: Space, one: Vectors, other: Vectors) -> Distan
 
 
 @dataclass(frozen=True)
-class Adept(TextVectorMechanism):
+class Adept(EncodedText):
     """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
 
     name = "adept"

@@ -1,4 +1,5 @@
 import inspect
+import pickle
 from dataclasses import fields
 
 import numpy as np
@@ -34,6 +35,8 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     for field in fields(made):
         assert field.metadata["help"]
     assert mechanism(name, **parameters(made)) == made
+    again = pickle.loads(pickle.dumps(made))  # as processes of an audit or a release pass it on
+    assert again == made and again.claim.law("75") == made.claim.law("75")
 
 
 @pytest.mark.parametrize(

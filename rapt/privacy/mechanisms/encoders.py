@@ -1,0 +1,189 @@
+"""Public encoders of whole texts: from a text's words to one vector, before any noise."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from rapt import models
+from rapt.privacy.mechanisms.base import TextVectorMechanism, Vectors, check, means, parameter
+from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
+
+Texts = Sequence[Sequence[str]]
+TABLE_MEAN = "table"  # the encoder that is made of the table alone
+TEXTS, WORDS_OF_TEXT = 400, 20  # public texts, of the table's words
+BATCH = 32  # texts that a model reads at once
+KEPT = 1 << 15  # texts whose vectors a model keeps: 48 MiB of 384 numbers each
+
+
+def public_texts(table: EmbeddingTable) -> list[list[str]]:
+    """Draw texts of the table's words, by public frequency and with a fixed seed."""
+    rng, total = np.random.default_rng(0), table.frequency.sum()
+    rows = rng.choice(
+        len(table.words), (TEXTS, WORDS_OF_TEXT), p=table.frequency / total if total else None
+    )
+    return [[table.words[row] for row in text] for text in rows]
+
+
+class ModelEncoder:
+    """The mean of a model's last hidden states over all positions of a text; nothing learns."""
+
+    def __init__(self, name: str) -> None:
+        """Load a model, named as in backbones.
+
+        Raises:
+            RaptError: there is no such model, or it is no encoder.
+        """
+        import torch
+        from transformers import AutoModel
+
+        folder = models.folder(name, None)
+        config = models.config(folder)
+        if config.is_encoder_decoder or not getattr(config, "max_position_embeddings", 0):
+            raise RaptError(
+                f"encoder: got {name!r} of type {config.model_type}, expected an encoder such as "
+                "BERT."
+            )
+        self._tokenizer = models.tokenizer(folder, add_prefix_space=True)
+        self._model: Any = models.load(AutoModel, folder, dtype=torch.float32).eval()
+        self._longest = min(config.max_position_embeddings, self._tokenizer.model_max_length)
+        self._known: dict[tuple[str, ...], NDArray[np.float32]] = {}
+
+    def __call__(self, texts: Texts) -> Vectors:
+        """Return the vector of each text, float32 (n, h).
+
+        Raises:
+            RaptError: a text has more tokens than the model reads.
+        """
+        every = [tuple(text) for text in texts]
+        new = [text for text in dict.fromkeys(every) if text not in self._known]
+        if len(self._known) + len(new) > KEPT:
+            self._known.clear()
+            new = list(dict.fromkeys(every))
+        self._known.update(zip(new, self._read(new), strict=True))
+        return np.array([self._known[text] for text in every])
+
+    def _read(self, texts: Texts) -> Vectors:
+        import torch
+
+        tokens = [
+            self._tokenizer(list(text), is_split_into_words=True, truncation=False)["input_ids"]
+            for text in texts
+        ]
+        lengths = np.array([len(ids) for ids in tokens], np.int64)
+        if (lengths > self._longest).any():
+            raise RaptError(
+                f"encoder: got {(lengths > self._longest).sum()} texts of up to {lengths.max()} "
+                f"tokens, expected at most {self._longest}. Leave longer ones out by max_words of "
+                "the task."
+            )
+        states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
+        order = np.argsort(lengths, kind="stable")
+        # One thread, so that the vectors do not depend on how many cores there are.
+        with threadpool_limits(1), torch.inference_mode():
+            for start in range(0, len(order), BATCH):
+                rows = order[start : start + BATCH]
+                ids = torch.zeros(len(rows), int(lengths[rows].max()), dtype=torch.long)
+                attention = torch.zeros_like(ids)
+                for place, row in enumerate(rows):
+                    ids[place, : lengths[row]] = torch.tensor(tokens[row])
+                    attention[place, : lengths[row]] = 1
+                hidden = self._model(input_ids=ids, attention_mask=attention).last_hidden_state
+                weights = attention[:, None].float() / attention.sum(1)[:, None, None]
+                states[rows] = (weights @ hidden)[:, 0].numpy()
+        return states
+
+
+@lru_cache(2)
+def model_encoder(name: str) -> ModelEncoder:
+    """Return the encoder of a model, loaded once."""
+    return ModelEncoder(name)
+
+
+@dataclass(frozen=True)
+class EncodedText(TextVectorMechanism):
+    """A mechanism of text vectors with a choice of a public, frozen encoder."""
+
+    encoder: str = parameter(
+        TABLE_MEAN,
+        "what makes a text's vector: `table`, the mean of its words' vectors; or a model as in "
+        "backbones, the mean of its last hidden states",
+    )
+
+    @property
+    def is_from_table(self) -> bool:
+        """Whether the encoder is made of the table alone."""
+        return self.encoder == TABLE_MEAN and type(self).encode is EncodedText.encode
+
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
+        """Return the vector of each text before the noise, (n, k)."""
+        return self.shaped(self.read(texts, table), table)
+
+    def read(self, texts: Texts, table: EmbeddingTable) -> NDArray[np.float64]:
+        """Return what the encoder makes of each text, float64 (n, h)."""
+        if self.encoder == TABLE_MEAN or not texts:
+            return means(texts, table)
+        return np.asarray(model_encoder(self.encoder)(texts), np.float64)
+
+    def shaped(self, vectors: NDArray[np.float64], table: EmbeddingTable) -> NDArray[np.float64]:
+        """Return what the mechanism adds noise to, (n, k), from what the encoder made."""
+        return vectors
+
+
+class Frame(NamedTuple):
+    """Public coordinates of encoded texts.
+
+    Attributes:
+        centre: float64 (h,), the mean of public texts.
+        axes: float64 (h, k), their principal axes; None: all coordinates as they are.
+    """
+
+    centre: NDArray[np.float64]
+    axes: NDArray[np.float64] | None
+
+
+@lru_cache(8)
+def frame(mechanism: FramedText, table: EmbeddingTable) -> Frame:
+    """Return the frame of a mechanism's encoder over a table, fitted on `public_texts` alone."""
+    vectors = mechanism.read(public_texts(table), table)
+    centre = vectors.mean(axis=0)
+    if not 0 < mechanism.dimensions < vectors.shape[1]:
+        return Frame(centre, None)
+    _, _, axes = np.linalg.svd(vectors - centre, full_matrices=False)
+    return Frame(centre, axes[: mechanism.dimensions].T)
+
+
+@dataclass(frozen=True)
+class FramedText(EncodedText):
+    """An encoded text minus a public mean, in public coordinates, brought to one size.
+
+    The mean and the coordinates are fitted on random texts of the table's words. They are as public
+    as the table.
+    """
+
+    dimensions: int = parameter(
+        0, "principal coordinates of public texts that are kept, at most; 0: all coordinates"
+    )
+
+    def __post_init__(self) -> None:
+        check("dimensions", self.dimensions, "a whole number of at least 0", self.dimensions >= 0)
+
+    def shaped(self, vectors: NDArray[np.float64], table: EmbeddingTable) -> NDArray[np.float64]:
+        """See EncodedText."""
+        centre, axes = frame(self, table)
+        centred = vectors - centre
+        return self.normalized(centred if axes is None else centred @ axes)
+
+    @abstractmethod
+    def normalized(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring vectors (n, k) to one size."""
