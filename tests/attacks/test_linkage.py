@@ -16,7 +16,8 @@ from rapt.attacks.scores import linkage_scores
 from rapt.audit.cases import small_table
 from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.channel import estimate
-from rapt.privacy.mechanisms import T2T, mechanism
+from rapt.privacy.mechanisms import MECHANISMS, T2T, mechanism
+from rapt.privacy.mechanisms.base import VectorMechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.released import NewText
 from rapt.privacy.streams import stream
@@ -131,3 +132,27 @@ def test_the_number_of_words_alone_tells_some(table: EmbeddingTable) -> None:
     assert (by_length(seen, texts, False) == 0).all()
     privatizer = Privatizer(table=table, mechanism=T2T(), eta=5.0)
     assert HOW.fit(privatizer, NONE, 0)(Release([]), []).shape == (0, 0)
+
+
+VECTORS = [n for n, kind in MECHANISMS.items() if issubclass(kind, VectorMechanism)]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_density_is_that_of_what_is_released(table: EmbeddingTable, name: str) -> None:
+    """∫ p(z|x') dz = 1, as the mean of p(z|x') / p(z|x) over releases z of x. Six standard errors.
+
+    A constant, or one number for all coordinates, has none.
+    """
+    made: Any = mechanism(type=name, **({"weight": 1.1} if name == "ome-as-written" else {}))
+    if not made.has_density:
+        assert name in ("cape-as-coded", "dpnr-as-coded")
+        return
+    eta = 0.5
+    privatizer = made.privatizer(table=table, eta=eta, categories=None)
+    texts = [privatizer.text(text, ["NOUN"]) for text in (["nouna"], ["nounb"])]
+    one, other = (vectors.astype(float) for vectors in privatizer.originals(texts))
+    seen, rows = made.release(np.tile(one, (20_000, 1)), np.random.default_rng(0), eta), (20_000, 1)
+    logs = [made.log_density(np.tile(x, rows), seen, eta) for x in (one, other)]
+    ratios = np.exp(logs[1] - logs[0])
+    assert abs(ratios.mean() - 1) < 6 * ratios.std() / np.sqrt(len(ratios))
+    assert ratios.std() > 0.01

@@ -153,6 +153,11 @@ class Directional(OnSphere):
         aside = draws[:, 1:] - (draws[:, 1:] * own).sum(axis=1, keepdims=True) * own
         return np.cos(theta) * own + np.sin(theta) * unit(aside)
 
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+        """That of the angle between them, float64 (n,)."""
+        theta = 2 * np.arcsin(np.minimum(1, euclidean(vectors, released) / 2))
+        return self.exponent(eta, theta)
+
 
 @dataclass(frozen=True)
 class VonMisesFisher(Directional):
@@ -267,6 +272,10 @@ class Gaussian(OnSphere):
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d): directions are at most 2 apart."""
         return np.asarray(vectors + draws * self.deviation(eta))
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+        """That of normal noise, float64 (n,)."""
+        return -((euclidean(vectors, released) / self.deviation(eta)) ** 2) / 2
 
     def deviation(self, eta: float) -> float:
         """σ at η; 0 at inf.

@@ -6,6 +6,7 @@ others exist to be compared with: their claims say what holds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log
@@ -258,6 +259,23 @@ class Bits(FramedText):
         """A uniform number for each bit, (n, bits)."""
         return rng.random((n, dimension))
 
+    @abstractmethod
+    def chances(self, bits: int, eta: float) -> NDArray[np.float64]:
+        """The probability that a bit is released as 1, (2, bits): of a 0, and of a 1."""
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """The released bits, (1, bits)."""
+        if not isfinite(eta):
+            return np.array(vectors, np.float64)
+        of_zero, of_one = self.chances(draws.shape[1], eta)
+        return (draws < np.where(vectors > 0, of_one, of_zero)).astype(np.float64)
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+        """The log probability of the released bits, float64 (n,)."""
+        of_zero, of_one = self.chances(vectors.shape[1], eta)
+        ones = np.where(vectors > 0, of_one, of_zero)
+        return np.asarray(np.log(np.where(released > 0, ones, 1 - ones)).sum(axis=1))
+
 
 @dataclass(frozen=True)
 class Ome(Bits):
@@ -276,10 +294,10 @@ class Ome(Bits):
         conditions=CONDITIONS,
     )
 
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """The released bits, (1, bits)."""
-        flipped = draws < 1 / (1 + exp(min(eta / draws.shape[1], 700))) if isfinite(eta) else False
-        return np.asarray(np.where(flipped, 1 - vectors, vectors))
+    def chances(self, bits: int, eta: float) -> NDArray[np.float64]:
+        """That of a flip, and of none, (2, bits)."""
+        flipped = 1 / (1 + exp(min(eta / bits, 700)))
+        return np.full((2, bits), [[flipped], [1 - flipped]])
 
 
 @dataclass(frozen=True)
@@ -322,10 +340,3 @@ class OmeAsWritten(Bits):
         chances = self.chances(bits, eta)
         ratios = np.abs([np.log(part[0] / part[1]) for part in (chances, 1 - chances)])
         return float(ratios.max(axis=0).sum())
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """The released bits, (1, bits)."""
-        if not isfinite(eta):
-            return np.array(vectors, np.float64)
-        of_zero, of_one = self.chances(draws.shape[1], eta)
-        return (draws < np.where(vectors > 0, of_one, of_zero)).astype(np.float64)
