@@ -101,6 +101,7 @@ def together(rank: int, meeting: Path, runs: Sequence[Run]) -> list[Trained]:
     return found
 
 
+@pytest.mark.slow
 def test_two_cards_train_as_one(every: dict[str, Run], tmp_path: Path) -> None:
     """But for rounding: the weights, the curves and so the scores."""
     alone = [
