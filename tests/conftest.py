@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -105,6 +107,38 @@ def shared() -> Path:
 def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's own ledger."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path.with_name(f"{tmp_path.name}-data-home")))
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: object
+    stdout: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """The lines of a command that failed."""
+        return self.stderr.rstrip("\n") if self.returncode else ""
+
+
+Rapt = Callable[..., Done]
+
+
+@pytest.fixture
+def rapt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Rapt:
+    """Run the command in this process, as a process of its own takes seconds to start."""
+    from rapt.cli import main  # here, as most tests need no command
+
+    def run(*args: object, stdin: bytes = b"") -> Done:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["rapt", *map(str, args)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return Done(ended.value.code or 0, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,18 +24,7 @@ from rapt.privacy.mechanisms import MECHANISMS, T2T
 from rapt.privacy.privatizer import Privatizer
 from rapt.release.formats import FORMATS
 from rapt.text.table import EmbeddingTable
-from tests.conftest import ROOT
-
-
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    returncode: object
-    stdout: str
-    stderr: str
-
-
-Rapt = Callable[..., Done]
+from tests.conftest import ROOT, Rapt
 
 
 @pytest.fixture
@@ -47,19 +36,6 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     defaults.project.cache_clear()
     yield tmp_path
     defaults.project.cache_clear()
-
-
-@pytest.fixture
-def rapt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Rapt:
-    """Run the command in this process, as a process of its own takes seconds to start."""
-
-    def run(*args: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["rapt", *args])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return Done(ended.value.code or 0, *capfd.readouterr())
-
-    return run
 
 
 def test_help_and_version_are_quick(rapt: Rapt) -> None:

@@ -6,40 +6,36 @@ import os
 import re
 import resource
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rapt.cli import main
 from rapt.release import formats
 from rapt.release.ledger import Ledger
 from rapt.release.parts import Parts
 from rapt.release.sentences import Counted, Unit
+from tests.conftest import Rapt
 from tests.release.conftest import folder as folder
 
-Rapt = Callable[..., str]
+Said = Callable[..., str]
 
 
 @pytest.fixture
-def rapt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Rapt:
+def rapt(rapt: Rapt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Said:
+    """All that a command prints."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args: object, status: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["rapt", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert (ended.value.code or 0) == status
-        return "".join(capsys.readouterr())
+        done = rapt(*args)
+        assert done.returncode == status
+        return done.stdout + done.stderr
 
     return run
 
 
-def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Rapt, folder: Path) -> None:
+def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Said, folder: Path) -> None:
     Path("in.txt").write_text("Bob met Alice\nBob went\n")
     options = ("--eta", 0.1, "--table", folder)
     assert "ledger" not in rapt("privatize", "in.txt", "one.txt", *options)
@@ -62,7 +58,7 @@ def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Rapt, folder: Path)
     assert rapt("ledger", "--reset").startswith("0 texts in 0 releases; one has lost 0 nats")
 
 
-def test_seeded_releases_do_not_count(rapt: Rapt, folder: Path) -> None:
+def test_seeded_releases_do_not_count(rapt: Said, folder: Path) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     options = ("--eta", 0.1, "--table", folder, "--insecure-seed", 7)
     said = rapt("privatize", "in.txt", "one.txt", *options)
@@ -73,7 +69,7 @@ def test_seeded_releases_do_not_count(rapt: Rapt, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "nan", "0x", "x", "three"])
-def test_a_budget_is_above_zero(rapt: Rapt, folder: Path, budget: str) -> None:
+def test_a_budget_is_above_zero(rapt: Said, folder: Path, budget: str) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     args = ("in.txt", "one.txt", "--eta", 0.1, "--table", folder, "--budget", budget)
     assert rapt("privatize", *args, status=2).startswith("budget: got ")
@@ -114,7 +110,7 @@ def on_a_full_disk() -> None:
 def test_a_ledger_that_cannot_be_used_refuses_a_release(
     ledger: Callable[[], None],
     line: str,
-    rapt: Rapt,
+    rapt: Said,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,7 +135,7 @@ def test_a_ledger_that_cannot_be_used_refuses_a_release(
 @pytest.mark.parametrize(
     ("text", "out"), [("\n \t \n", "out.txt"), ("\u200b\u202e\ufeff\n\x01\n", "-")]
 )
-def test_texts_without_a_word_cost_nothing(text: str, out: str, rapt: Rapt, folder: Path) -> None:
+def test_texts_without_a_word_cost_nothing(text: str, out: str, rapt: Said, folder: Path) -> None:
     Path("in.txt").write_text(text)
     said = rapt("privatize", "in.txt", out, "--eta", 0.1, "--table", folder)
     assert " 0 words" in said
@@ -159,7 +155,7 @@ MIXED = "P\u0430ris, w\u0430s gre\u0430tПривет 東京tower שלום مرح
     ],
 )
 def test_words_of_any_script_and_length_get_noise(
-    text: str, words: int, rapt: Rapt, folder: Path
+    text: str, words: int, rapt: Said, folder: Path
 ) -> None:
     Path("in.txt").write_text(text)
     options = ("--eta", 0.1, "--table", folder, "--categories", "content", "--language", "any")
@@ -171,7 +167,7 @@ def test_words_of_any_script_and_length_get_noise(
 
 
 def test_an_interrupted_run_says_that_the_same_command_goes_on(
-    rapt: Rapt, folder: Path, monkeypatch: pytest.MonkeyPatch
+    rapt: Said, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And goes on with the documents that are left, which the ledger counts once."""
     monkeypatch.setattr(formats, "CHUNK", 20)
@@ -196,7 +192,7 @@ def test_an_interrupted_run_says_that_the_same_command_goes_on(
 
 @pytest.mark.parametrize("breaks", [Path.unlink, lambda p: p.write_bytes(b"")])
 def test_a_ledger_without_its_key_stops_before_anything_is_written(
-    breaks: Callable[[Path], object], rapt: Rapt, folder: Path
+    breaks: Callable[[Path], object], rapt: Said, folder: Path
 ) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     options = ("--eta", 0.1, "--table", folder, "--budget", "1x")

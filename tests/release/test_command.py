@@ -1,58 +1,34 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rapt import defaults, paths, table_cache
-from rapt.cli import main
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Done, Rapt
 
 CATEGORIES = ["--categories", "noun,verb", "--categories", "pronoun,preposition"]
 
 
-class Done(NamedTuple):
-    error: str
-    out: bytes
-    said: str
-
-
-Rapt = Callable[..., Done]
-
-
 @pytest.fixture
-def rapt(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> Rapt:
-    """`rapt privatize`, in this process; its one line if it ended with an error."""
+def rapt(rapt: Rapt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Rapt:
+    """`rapt privatize`, by a table here."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, "table")
+    defaults.project.cache_clear()
 
     def run(*args: str, stdin: bytes = b"", table: str | None = "table") -> Done:
-        given = ["--table", table] if table else []
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["rapt", "privatize", *args, *given])
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-            with pytest.raises(SystemExit) as ended:
-                main()
-        out, said = capsysbinary.readouterr()
-        assert ended.value.code in (0, 2)
-        return Done(said.decode().rstrip("\n") if ended.value.code else "", out, said.decode())
+        done = rapt("privatize", *args, *(["--table", table] if table else []), stdin=stdin)
+        assert done.returncode in (0, 2)
+        return done
 
-    defaults.project.cache_clear()
     return run
 
 
@@ -60,13 +36,13 @@ def test_lines_from_stdin_to_stdout(rapt: Rapt) -> None:
     text = "\ufeffBob met Alice at 7!\r\n\r\nvery slow".encode()
     done = rapt("-", "-", "--eta", "0.1", *CATEGORIES, "--keep-map", "map", stdin=text)
     assert done.error == ""
-    first, second, third = done.out.split(b"\r\n")
-    assert first.startswith("\ufeff".encode())
-    assert first.endswith(b" <number> !")
-    assert (second, third) == (b"", b"very slow")
-    assert "PRIVACY STATEMENT" in done.said
-    assert "3 documents, 8 words: 4 got noise" in done.said
-    assert "Alice" not in done.said
+    first, second, third = done.stdout.split("\r\n")
+    assert first.startswith("\ufeff")
+    assert first.endswith(" <number> !")
+    assert (second, third) == ("", "very slow")
+    assert "PRIVACY STATEMENT" in done.stderr
+    assert "3 documents, 8 words: 4 got noise" in done.stderr
+    assert "Alice" not in done.stderr
     assert "Alice" in Path("map").read_text()
     assert Path("map").stat().st_mode & 0o777 == 0o600
 
@@ -99,7 +75,7 @@ def test_parquet_columns(rapt: Rapt) -> None:
     columns = ["--column", "a", "--column", "b"]
     kept = ["--keep", "label"]
     done = rapt("in.parquet", "out.parquet", *columns, *kept, "--eta", "0.1", *CATEGORIES)
-    assert (done.error, "Columns that leave as they are: label." in done.said) == ("", True)
+    assert (done.error, "Columns that leave as they are: label." in done.stderr) == ("", True)
     after = pq.read_table("out.parquet")
     assert after["a"].to_pylist()[1] is None
     assert after["b"].to_pylist()[0] == ""
@@ -116,8 +92,8 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         pq.write_table(pa.table({"review": ["Bob met Alice"] * 2}), Path("in") / name)
     done = rapt("in", "out", "--column", "review", "--eta", "0.1", *CATEGORIES)
     assert done.error == ""
-    assert "4 documents, 12 words: 12 got noise" in done.said
-    assert done.said.strip().endswith("What that means: out.privacy.txt")
+    assert "4 documents, 12 words: 12 got noise" in done.stderr
+    assert done.stderr.strip().endswith("What that means: out.privacy.txt")
     assert sorted(path.name for path in Path("out").iterdir()) == ["a.parquet", "b.parquet"]
 
 
@@ -202,7 +178,7 @@ def test_a_preview_writes_nothing(rapt: Rapt) -> None:
     Path("in.txt").write_text("Bob met Alice at 7, very slow\n")
     before = set(Path().iterdir())
     done = rapt("in.txt", "out.txt", "--eta", "0.1", *CATEGORIES, "--preview")
-    assert "Most often: ," in done.out.decode() and "very (1)" in done.out.decode()
+    assert "Most often: ," in done.stdout and "very (1)" in done.stdout
     assert set(Path().iterdir()) == before
 
 
@@ -248,6 +224,6 @@ def test_a_stream_that_ends_early_leaves_no_release(rapt: Rapt) -> None:
 def test_seeded_releases_are_equal(rapt: Rapt) -> None:
     args = ["-", "-", "--eta", "0.1", "--insecure-seed", "5"]
     once, again = (rapt(*args, stdin=b"Bob met Alice\n" * 3) for _ in range(2))
-    assert once.out == again.out
-    assert len(set(once.out.splitlines())) == 3
-    assert "INSECURE" in once.said
+    assert once.stdout == again.stdout
+    assert len(set(once.stdout.splitlines())) == 3
+    assert "INSECURE" in once.stderr

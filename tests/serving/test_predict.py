@@ -1,24 +1,23 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
 from rapt import defaults
-from rapt.cli import app, main
+from rapt.cli import app
 from rapt.release.ledger import Ledger
 from rapt.release.text import AGAIN, TAGGER
 from rapt.serving.model import Adapted
@@ -30,7 +29,7 @@ from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.utils.errors import RaptError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Done, Rapt
 from tests.serving.conftest import PLAIN, Served
 
 # No table holds these words: whatever mechanism gives them noise replaces them.
@@ -38,39 +37,23 @@ SECRET = "Zanzibar met Xanthippe in Ouagadougou"
 PROTECTED = ("Zanzibar", "Xanthippe", "Ouagadougou")
 
 
-class Done(NamedTuple):
-    error: str
-    out: str
-    said: str
-
-
-Rapt = Callable[..., Done]
-
-
 @pytest.fixture
 def rapt(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    rapt: Rapt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> Iterator[Rapt]:
-    """`rapt predict`, in this process; its one line if it ended with an error."""
+    """`rapt predict`, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, "models/tables/small")
     defaults.project.cache_clear()
 
     def run(*args: object, stdin: bytes = b"", as_told: bool = True) -> Done:
-        args = (*args, *(["--as-told"] if as_told and "--release" not in args else []))
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["rapt", "predict", *map(str, args)])
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-            with pytest.raises(SystemExit) as ended:
-                main()
-        out, said = capsys.readouterr()
-        assert ended.value.code in (0, 2)
-        # Less the server's log, and a warning.
-        line = re.sub(r"(?m)^(GET|POST|eta inf) .*\n", "", said).rstrip("\n")
-        return Done(line if ended.value.code else "", out, said)
+        more = ["--as-told"] if as_told and "--release" not in args else []
+        done = rapt("predict", *args, *more, stdin=stdin)
+        assert done.returncode in (0, 2)
+        if done.returncode:  # less the server's log, and a warning
+            line = re.sub(r"(?m)^(GET|POST|eta inf) .*\n", "", done.stderr)
+            done = done._replace(stderr=line)
+        return done
 
     yield run
     defaults.project.cache_clear()
@@ -89,10 +72,10 @@ def test_a_local_adapter_and_its_server_give_the_same(
     here = rapt("--adapter", adapter, "good film", "--eta", "inf", "--json", "--show")
     there = rapt("--adapter", served.url, "good film", "--eta", "inf", "--json", "--show")
     assert here.error == there.error == ""
-    assert here.out == there.out
-    assert "unprotected: eta is inf" in here.said
-    assert "unprotected: eta is inf" in there.said
-    line = json.loads(here.out)
+    assert here.stdout == there.stdout
+    assert "unprotected: eta is inf" in here.stderr
+    assert "unprotected: eta is inf" in there.stderr
+    line = json.loads(here.stdout)
     assert line["sent"] == {"words": ["good", "film"], "segment": [0, 0], "plain": PLAIN}
     assert line["probabilities"][line["label"]] == line["probability"] > 0.5
 
@@ -103,10 +86,10 @@ def test_no_protected_word_is_sent(served: Served, rapt: Rapt) -> None:
     assert b'"words"' in served.received
     for word in PROTECTED:
         assert word.lower().encode() not in served.received.lower()
-        assert word not in done.out + done.said
-    assert "of 5 words 5 get noise" in done.said
-    assert "at most 0.1 · 5 words = 0.5 for one text" in done.said
-    sent = done.out.splitlines()[0].split("\t")[1]
+        assert word not in done.stdout + done.stderr
+    assert "of 5 words 5 get noise" in done.stderr
+    assert "at most 0.1 · 5 words = 0.5 for one text" in done.stderr
+    sent = done.stdout.splitlines()[0].split("\t")[1]
     assert sent.split(" | ")[1].encode() in served.received.replace(b'","', b" ")
 
 
@@ -115,10 +98,10 @@ def test_texts_of_a_file_or_of_stdin_a_line_each(adapter: Path, rapt: Rapt) -> N
     Path("in.txt").write_text(lines)
     from_file = rapt("--adapter", adapter, "in.txt")
     from_stdin = rapt("--adapter", adapter, "-", "--json", stdin=lines.encode())
-    assert len(from_file.out.splitlines()) == len(from_stdin.out.splitlines()) == 60
-    assert all(line.split("\t")[0] in ("no", "yes") for line in from_file.out.splitlines())
-    assert "20 become placeholders" in from_file.said
-    assert "sent" not in json.loads(from_stdin.out.splitlines()[0])
+    assert len(from_file.stdout.splitlines()) == len(from_stdin.stdout.splitlines()) == 60
+    assert all(line.split("\t")[0] in ("no", "yes") for line in from_file.stdout.splitlines())
+    assert "20 become placeholders" in from_file.stderr
+    assert "sent" not in json.loads(from_stdin.stdout.splitlines()[0])
 
 
 def test_it_takes_the_mechanism_of_the_release(model: Adapted, folder: Path) -> None:
@@ -151,11 +134,11 @@ def test_vectors_are_sent_with_the_words_nearest_to_them(
     finally:
         served.stop()
     assert done.error == ""
-    assert "of 10 words 10 get noise" in done.said
+    assert "of 10 words 10 get noise" in done.stderr
     assert not any(word.lower().encode() in served.received.lower() for word in PROTECTED)
     assert served.received.count(b'"words"') == 3
     table = EmbeddingTable(folder)
-    texts = [json.loads(line)["sent"] for line in done.out.splitlines()]
+    texts = [json.loads(line)["sent"] for line in done.stdout.splitlines()]
     assert [len(text["words"]) for text in texts] == [5, 0, 5]
     assert texts[0]["words"] != texts[2]["words"]
     for text in texts:
@@ -172,8 +155,8 @@ def test_without_noise_vectors_are_the_words_own(
 ) -> None:
     done = rapt("--adapter", of_vectors, "great film", "--eta", "inf", "--json", "--show")
     assert done.error == ""
-    assert "unprotected: eta is inf" in done.said
-    line = json.loads(done.out)
+    assert "unprotected: eta is inf" in done.stderr
+    line = json.loads(done.stdout)
     assert line["sent"]["words"] == ["great", "film"]
     vectors = np.frombuffer(base64.urlsafe_b64decode(line["sent"]["vectors"]), "<f4")
     own = EmbeddingTable(folder).embed(["great", "film"]).ravel()
@@ -229,7 +212,7 @@ def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
         assert alone.error.startswith("text 1: got 1 segments, expected 2 with a tab between them")
         done = rapt("--adapter", pairs.url, "very very\tvery")
         assert done.error == ""
-        assert done.out.split("\t")[0] in ("no", "yes")
+        assert done.stdout.split("\t")[0] in ("no", "yes")
         assert b'"segment":[0,0,1]' in pairs.received
     finally:
         pairs.stop()
@@ -242,7 +225,7 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
     pairs = b"good film\tgood plot\ngood film\tbad plot\nbad film\tgood plot\nbad film\tbad plot"
     done = rapt("--adapter", of_pairs, "-", "--eta", "inf", "--json", stdin=pairs)
     assert done.error == ""
-    answers = [json.loads(line) for line in done.out.splitlines()]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["label"] for answer in answers] == ["yes", "no", "no", "no"]
     tokenizer = load_backbone(backbone)[1]
     split = read_split(of_pairs.parents[1] / "release/seed-0/test.parquet", tokenizer, 8)
@@ -284,14 +267,14 @@ def test_the_ledger_counts_what_is_sent(
     """5 words; a text that was sent before is told, and refused beyond the budget."""
     options = ("--adapter", request.getfixturevalue(of), SECRET)
     contract = contract_of(options[1])
-    assert AGAIN not in rapt(*options).said
+    assert AGAIN not in rapt(*options).stderr
     made = repeater(contract, folder)
     nats = (made._of_vectors or made._privatizer.privatizer).max_loss_per_word  # type: ignore[union-attr]
     assert Ledger().total() == (1, 1, pytest.approx(5 * nats))
     refused = rapt(*options, "--budget", 9 * nats)
-    assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.out == ""
+    assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.stdout == ""
     assert Ledger().total()[1] == 1
-    assert AGAIN in rapt(*options, "--budget", 11 * nats).said
+    assert AGAIN in rapt(*options, "--budget", 11 * nats).stderr
 
 
 def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path) -> None:
@@ -348,7 +331,7 @@ def test_what_is_not_allowed_is_one_line(
     done = rapt(*given)
     assert line in done.error
     assert "\n" not in done.error
-    assert done.out == ""
+    assert done.stdout == ""
     assert b'"words"' not in served.received
 
 
