@@ -66,14 +66,17 @@ def run_of(
 ) -> Run:
     """Return the run that trains a cell's seed k on `release`, into a folder of `adapters`."""
     backbone = p.backbones[factors["backbone"]]
+    folder = models.of_source(paths.backbone(factors["backbone"]))
+    # One that was pretrained lies where its stage wrote it.
+    name = str(paths.backbone(factors["backbone"])) if backbone.pretrained else backbone.model
     return Run(
         cell=cell,
         release=release,
         k=k,
         seed=p.seed,
-        backbone=models.of_source(paths.backbone(factors["backbone"])),
-        backbone_name=backbone.model,
-        backbone_sha256=backbone.sha256,
+        backbone=folder,
+        backbone_name=name,
+        backbone_sha256=None if backbone.pretrained else backbone.sha256,
         encoder=backbone.encoder,
         tuner=p.tuners[factors["tuner"]],
         reconstruction=p.method(factors["method"]).reconstruction,

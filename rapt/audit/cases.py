@@ -40,7 +40,15 @@ WORDS, FEWER_WORDS = 40, 8  # of each
 # A word that no table contains, to audit unknown words.
 UNKNOWN = "zxqvj"
 # Parameters for spaces of few words, as the papers' suit a vocabulary.
-PARAMETERS: dict[str, dict[str, Any]] = {"custext": {"size": 10}, "rank-neighbours": {"c": 2.0}}
+# Of hidden states layer 0: their laws are the same after any.
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "custext": {"size": 10},
+    "rank-neighbours": {"c": 2.0},
+    "split": {"layer": 0},
+    "sap": {"layer": 0, "spared": 1.0},
+    "dp-forward": {"layer": 0, "tokens": 1},
+    "dp-forward-as-coded": {"layer": 0, "tokens": 1},
+}
 # The constants of one need a large η; the optimum of the other should keep not every word.
 ETAS = {"truncated-gumbel": 100.0, "imola": 2.0}
 SIZES = {"imola": 2}  # words on the line: with more, this optimum never releases the first

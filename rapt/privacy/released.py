@@ -1,7 +1,6 @@
 """The units of a release: what stands for a text once it has left its user.
 
-Whoever counts, states, checks, reads or attacks a release asks its unit, not what made it. A unit
-with hidden states would be one more class here: a vector for each token, and a layer to enter at.
+Whoever counts, states, checks, reads or attacks a release asks its unit, not what made it.
 """
 
 from __future__ import annotations
@@ -170,16 +169,18 @@ class TextVector(Released):
     """One vector for the whole text, which takes one position of a model's input."""
 
     name = "one vector for each text"
-    columns = ("vector",)
+    columns: ClassVar[tuple[str, ...]] = ("vector",)
     required: ClassVar[Mapping[str, str]] = {"vector": "vectors"}
     has_words = False
     has_vectors = True
-    gaps = ("Whether this level protects more than nothing was not measured.",)
+    gaps: ClassVar[tuple[str, ...]] = (
+        "Whether this level protects more than nothing was not measured.",
+    )
 
     @classmethod
     def of(cls, vector: Vectors) -> Self:
-        """Return the release that is a vector, (1, d)."""
-        return cls([STAND_IN], vector)
+        """Return the release that is a vector, (1, d), or several of them."""
+        return cls([STAND_IN] * len(vector), vector)
 
     def value(self, column: str) -> Vectors:
         """Return the vector, (d,)."""
@@ -221,6 +222,55 @@ class TextVector(Released):
         return {"vector": vectors}
 
 
+class HiddenStates(TextVector):
+    """A vector for each token of the text, as a model has it after its first layers.
+
+    A provider's model begins after these layers.
+    """
+
+    name = "hidden states of each text"
+    columns: ClassVar[tuple[str, ...]] = ("states",)
+    required: ClassVar[Mapping[str, str]] = {"states": "states"}
+    gaps = ("The number of vectors of a text shows.", *TextVector.gaps)
+
+    def value(self, column: str) -> Vectors:
+        """Return the vectors, (n, d)."""
+        assert self.vectors is not None
+        return self.vectors
+
+    @classmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the column of vectors."""
+        every = [text.value("states") for text in texts]
+        sizes = np.array([len(one) for one in every], np.int64)
+        flat = np.concatenate(every) if every else np.zeros((0, dimension), np.float32)
+        return {"states": files.column_of_vectors(flat, sizes)}
+
+    @classmethod
+    def positions(cls, table: pa.Table) -> Positions:
+        """Read the rows of a release: a position for each vector."""
+        import pyarrow.compute as pc
+
+        sizes = pc.list_value_length(table["states"]).to_pylist()
+        words = [[STAND_IN] * size for size in sizes]
+        vectors = files.vectors_of_column(table["states"])
+        return Positions(words, [[0] * size for size in sizes], vectors)
+
+    @classmethod
+    def values(cls, table: pa.Table) -> dict[str, list[Any]]:
+        """Read the vectors of each text, float32 (n, d)."""
+        import pyarrow.compute as pc
+
+        states: list[Any] = [None] * len(table)
+        if _is_of_vectors(table, "states", lists=1):
+            sizes = pc.list_value_length(table["states"]).to_numpy()
+            ends = np.cumsum(sizes)[:-1]
+            states = list(np.split(files.vectors_of_column(table["states"]), ends))
+        return {"states": states}
+
+
 class NewText(Released):
     """Another text, of a length of its own."""
 
@@ -248,7 +298,7 @@ class NewText(Released):
 
 
 # Units that are told by their columns, those with most of them first.
-UNITS: tuple[type[Released], ...] = (WordVectors, TextVector, Words)
+UNITS: tuple[type[Released], ...] = (WordVectors, HiddenStates, TextVector, Words)
 
 
 def unit_of(columns: Collection[str]) -> type[Released]:

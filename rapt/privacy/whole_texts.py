@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,8 +13,16 @@ from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
 from rapt.privacy.mechanisms.base import Rewriter, Vectors, means
 from rapt.privacy.mechanisms.claim import Bound
+from rapt.privacy.mechanisms.hidden_states import HiddenStateMechanism
 from rapt.privacy.privatizer import WORDS, Privatizer, WordVectorPrivatizer
-from rapt.privacy.released import NewText, Released, TextVector, Words, WordVectors
+from rapt.privacy.released import (
+    HiddenStates,
+    NewText,
+    Released,
+    TextVector,
+    Words,
+    WordVectors,
+)
 from rapt.privacy.streams import fresh
 from rapt.utils.batches import by_size
 
@@ -63,6 +71,8 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
 class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
     """A mechanism that releases one vector for a text."""
 
+    unit: ClassVar[type[TextVector]] = TextVector
+
     @cached_property
     def dimension(self) -> int:
         """The dimension of the vector."""
@@ -88,7 +98,7 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
         for some in by_size(texts, lambda text: 1 + len(text.words), WORDS):
             words, streams = [text.words for text in some], [text.stream() for text in some]
             for noisy in self.mechanism.release_texts(words, streams, self.table, self.eta):
-                yield TextVector.of(as_float32(noisy, self))
+                yield self.unit.of(as_float32(noisy, self))
 
     def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
         """Return the vector of each text, (1, k)."""
@@ -101,6 +111,32 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
     def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
         """Whether a vector can be released: it is of this dimension, and finite."""
         return value is not None and len(value) == self.dimension and bool(np.isfinite(value).all())
+
+
+class HiddenStatePrivatizer(TextVectorPrivatizer):
+    """A mechanism that releases hidden states of a text."""
+
+    unit = HiddenStates
+    mechanism: HiddenStateMechanism
+
+    @cached_property
+    def dimension(self) -> int:
+        """The dimension of a state."""
+        return self.mechanism.states([[]], self.table)[0].shape[1]
+
+    def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
+        """Return the states of each text before the noise, (n, d)."""
+        return list(self.mechanism.states([text.words for text in texts], self.table))
+
+    def unprotected(self, words: Sequence[str]) -> HiddenStates:
+        """Return a text as it is, in the form of a release."""
+        (states,) = self.mechanism.states([words], self.table)
+        return HiddenStates.of(states.astype(np.float32))
+
+    def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
+        """Whether states can be released: they are of this dimension, and finite."""
+        shaped = value is not None and value.ndim == 2 and value.shape[1] == self.dimension
+        return shaped and bool(np.isfinite(value).all())
 
 
 class RewritingPrivatizer(WholeTextPrivatizer[RewritingMechanism]):
@@ -125,6 +161,7 @@ class RewritingPrivatizer(WholeTextPrivatizer[RewritingMechanism]):
 PRIVATIZERS: dict[type[Released], type[AnyPrivatizer[Any]]] = {
     Words: Privatizer,
     WordVectors: WordVectorPrivatizer,
+    HiddenStates: HiddenStatePrivatizer,
     TextVector: TextVectorPrivatizer,
     NewText: RewritingPrivatizer,
 }

@@ -49,6 +49,7 @@ class Adapted:
                 self.contract.precision,
                 make=lambda tuned: self.kind.model(tuned, self._reader, self.contract.precision),
                 writes=self.kind.is_language_model,
+                layer=self.contract.statement.layer,
             )
             self._denoised = load_denoised(folder) if self.contract.denoiser else None
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:

@@ -250,6 +250,51 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
+def begin_after(model: PreTrainedModel, layer: int) -> None:
+    """Let an encoder begin after its first layers: its input embeddings are then their states.
+
+    Special tokens keep their word embeddings.
+
+    Raises:
+        RaptError: its layers are not BERT's, or none would be left.
+    """
+    if not layer:
+        return
+    inside: Any = model
+    layers = getattr(getattr(inside, "encoder", None), "layer", None)
+    if layers is None or not hasattr(inside, "embeddings"):
+        raise RaptError(
+            f"the backbone: got {model.config.model_type} for hidden states, expected one whose "
+            "layers are BERT's."
+        )
+    if layer >= len(layers):
+        raise RaptError(
+            f"layer: got {layer}, expected at most {len(layers) - 1}: the backbone has "
+            f"{len(layers)} layers, and the provider's part needs one."
+        )
+    inside.encoder.layer = layers[layer:]
+    inside.embeddings = States(inside.embeddings.word_embeddings)
+    model.config.num_hidden_layers -= layer
+
+
+class States(torch.nn.Module):
+    """In the place of an encoder's embeddings: takes hidden states as they are."""
+
+    def __init__(self, words: torch.nn.Embedding) -> None:
+        """Keep the embeddings of special tokens."""
+        super().__init__()
+        self.word_embeddings = words
+
+    def forward(
+        self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, **_: Any
+    ) -> Tensor:
+        """Return the states, (b, n, h)."""
+        if inputs_embeds is not None:
+            return inputs_embeds
+        embedded: Tensor = self.word_embeddings(input_ids)
+        return embedded
+
+
 def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
     """Copy a frozen model's modules, which an adapter changes, but share its parameters."""
     return deepcopy(model, {id(weight): weight for weight in model.parameters()})

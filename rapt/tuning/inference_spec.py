@@ -20,6 +20,11 @@ NAME = "rapt.json"
 OF_VECTORS = "token-representation"  # of old adapters the mechanism that released vectors
 
 
+def layer_of(statement: Mapping[str, Any]) -> int:
+    """Return how many layers of the backbone the user has run, by a release's statement."""
+    return int(statement["parameters"].get("layer", 0))
+
+
 @dataclass(frozen=True)
 class Statement:
     """The privatization of the release that an adapter was tuned on, to repeat at inference.
@@ -32,7 +37,7 @@ class Statement:
     protect: Protect
     method: str
     mechanism: str
-    parameters: dict[str, int | float]
+    parameters: dict[str, int | float | str]
     categories: list[str] | None
     eta: str
     embedding: str
@@ -42,6 +47,11 @@ class Statement:
     guarantee: str
     not_covered: list[str]
     releases: str | None = None  # the unit's name; old adapters do not say it
+
+    @property
+    def layer(self) -> int:
+        """How many of the backbone's layers the user has run: it begins after them."""
+        return layer_of({"parameters": self.parameters})
 
     @property
     def vectors(self) -> bool:

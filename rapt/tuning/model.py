@@ -45,12 +45,14 @@ def load_backbone(
     encoder: BiLstm | None = None,
     writes: bool = False,
     causal: bool = False,
+    layer: int = 0,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model, or a fresh encoder on its input embeddings, and its fast tokenizer.
 
-    Arguments and errors are those of `backbones.load_model`.
+    Arguments and errors are those of `backbones.load_model` and `backbones.begin_after`.
     """
     model = backbones.load_model(folder, quantize, frozen, writes, causal)
+    backbones.begin_after(model, layer)
     if encoder:
         model = bilstm.fresh(model, encoder)
     return model, backbones.load_tokenizer(folder)
@@ -334,6 +336,7 @@ def load(
     precision: Precision = "float32",
     make: Callable[[PreTrainedModel | PeftModel], TaskModel] | None = None,
     writes: bool = False,
+    layer: int = 0,
 ) -> TaskModel:
     """Load the model that `save` wrote, on the backbone in a folder unless all of it was tuned.
 
@@ -344,6 +347,7 @@ def load(
         precision: of the backbone's computations.
         make: makes the model of an adapted backbone; None: a classifier.
         writes: whether the backbone has a head that writes.
+        layer: how many layers the user runs; it begins after them.
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
@@ -360,8 +364,12 @@ def load(
     tuned: PreTrainedModel | PeftModel
     if is_adapter or is_frozen:
         tuned = backbones.load_model(backbone, quantize, precision, writes)
+        backbones.begin_after(tuned, layer)
     else:
-        tuned = backbones.load_model(folder, writes=writes)
+        tuned = backbones.load_model(backbone if layer else folder, writes=writes)
+        if layer:  # the folder holds the rest of a model alone
+            backbones.begin_after(tuned, layer)
+            tuned.load_state_dict(load_file(folder / "model.safetensors"))
     if is_adapter:
         tuned = _with_adapter(tuned, folder)
     model = make(tuned) if make else Classifier(tuned, len(head["bias"]), precision)

@@ -56,6 +56,7 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     first, frozen = runs[0], None
     trained: list[Trained] = []
     statement = files.read_json(paths.statement(first.release))
+    layer = inference_spec.layer_of(statement)
     if first.frozen is not None:
         torch.manual_seed(first.seed)
         frozen = load_backbone(
@@ -64,6 +65,7 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
             first.frozen,
             writes=first.kind.is_language_model,
             causal=first.kind.is_causal,
+            layer=layer,
         )
     for run in runs:
         line = RaptError(
@@ -103,7 +105,11 @@ def _trained(
     else:
         writes, causal = kind.is_language_model, kind.is_causal
         backbone, tokenizer = load_backbone(
-            run.backbone, encoder=run.encoder, writes=writes, causal=causal
+            run.backbone,
+            encoder=run.encoder,
+            writes=writes,
+            causal=causal,
+            layer=inference_spec.layer_of(statement),
         )
     known = sampler = None
     if run.denoising:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.mechanisms.claim import Claim
+from rapt.privacy.mechanisms.hidden_states import HiddenStateMechanism
 from rapt.privacy.released import (
     STAND_IN,
     NewText,
@@ -81,8 +84,14 @@ def test_neither_order_nor_batches_matter(table: EmbeddingTable, name: str) -> N
 
     whole = values(list(privatizer.release(prepared(privatizer))))
     back = values(list(privatizer.release(prepared(privatizer)[::-1])))
-    assert back == whole[::-1]
-    assert [values(list(privatizer.release([text])))[0] for text in prepared(privatizer)] == whole
+    # What a model reads depends on the batch by rounding.
+    alone = [values(list(privatizer.release([text])))[0] for text in prepared(privatizer)]
+    for again in (back[::-1], alone):
+        if isinstance(privatizer.mechanism, HiddenStateMechanism):
+            every = zip(chain(*again), chain(*whole), strict=True)
+            assert all(privatizer.releases.is_equal(*map(np.array, pair)) for pair in every)
+        else:
+            assert again == whole
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -91,12 +100,17 @@ def test_without_noise_a_text_is_released_as_it_is(table: EmbeddingTable, name: 
     for text, released in zip(TEXTS, privatizer.release(prepared(privatizer)), strict=True):
         as_it_is = privatizer.unprotected(text)
         assert released.words == as_it_is.words
-        assert released.words == (text if privatizer.releases.has_words else [STAND_IN])
+        stand_ins = [STAND_IN] * len(released.words)
+        assert released.words == (text if privatizer.releases.has_words else stand_ins)
         if as_it_is.vectors is not None:
             grid = getattr(privatizer.mechanism, "grid", 0.0)
             shorter = np.linalg.norm(as_it_is.vectors) > getattr(privatizer.mechanism, "clip", 9e9)
             apart = np.abs(released.vectors - as_it_is.vectors)
-            assert shorter or (apart <= grid / 2).all()
+            # What a model reads depends on the batch by rounding.
+            assert (
+                shorter
+                or (apart <= grid / 2 + 1e-6 * np.abs(as_it_is.vectors).max(initial=0)).all()
+            )
 
 
 @pytest.mark.parametrize("unit", [WordVectors, TextVector])

@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt import params
-from rapt.privacy.released import NewText, Released, TextVector
+from rapt.privacy.released import HiddenStates, NewText, Released, TextVector
 from rapt.release.text import TAGGER
 from rapt.reporting.utility_table import utility
 from rapt.results import reader
@@ -28,6 +28,7 @@ from tests.tuning.conftest import backbone as backbone
 from tests.tuning.conftest import in_this_process as in_this_process
 
 COLUMNS: dict[type[Released], list[str]] = {
+    HiddenStates: ["example_id", "states", "label"],
     TextVector: ["example_id", "vector", "label"],
     NewText: ["example_id", "segment", "words", "label"],
 }
@@ -118,6 +119,27 @@ def test_a_vector_for_each_text_goes_from_the_release_to_every_cell(narrow: Path
     table = Path("models/tables/minilm")
     with pytest.raises(RaptError, match=r"^adapter: got one tuned on releases of one vector for"):
         PredictionPrivatizer(model.contract, 3.0, table, TAGGER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["split", "dp-forward"])
+def test_hidden_states_enter_a_provider_s_model_after_the_user_s_layers(
+    narrow: Path, kind: str
+) -> None:
+    how = {"type": kind, "encoder": str(narrow / "narrow"), "layer": 1}
+    how |= {"tokens": 4} if kind == "dp-forward" else {}
+    sweeping("states", states=how)
+    statement = walk("states", HiddenStates)
+    assert statement["parameters"]["layer"] == 1
+    assert statement["claim"]["unit"] == "one text"
+    model = Adapted(Path("models/adapters/mine-tiny-lora-states-3/seed-0"))
+    assert model.contract.statement.layer == 1
+    backbone = model._model.backbone.get_base_model()
+    assert len(backbone.encoder.layer) == 1
+    with edited() as content:
+        content["methods"]["states"]["mechanism"]["layer"] = 2
+    with pytest.raises(RaptError, match=r"^layer: got 2, expected at most 1"):
+        privatize.main("mine", "states", "3", "minilm", Path("data/private/mine/states-3"))
 
 
 def test_the_vector_of_a_text_is_its_mean_with_noise_of_its_own(narrow: Path) -> None:

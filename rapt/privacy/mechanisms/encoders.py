@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,8 @@ from rapt.privacy.mechanisms.base import TextVectorMechanism, Vectors, check, me
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rapt.text.table import EmbeddingTable
 
 Texts = Sequence[Sequence[str]]
@@ -36,13 +38,13 @@ def public_texts(table: EmbeddingTable) -> list[list[str]]:
 
 
 class ModelEncoder:
-    """The mean of a model's last hidden states over all positions of a text; nothing learns."""
+    """A model's hidden states of a text, or their mean over all its positions; nothing learns."""
 
-    def __init__(self, name: str) -> None:
-        """Load a model, named as in backbones.
+    def __init__(self, name: str, layers: int | None = None) -> None:
+        """Load a model, named as in backbones, with its first layers alone; None: with all.
 
         Raises:
-            RaptError: there is no such model, or it is no encoder.
+            RaptError: there is no such model, or it is no encoder, or has no such layer.
         """
         import torch
         from transformers import AutoModel
@@ -56,6 +58,8 @@ class ModelEncoder:
             )
         self._tokenizer = models.tokenizer(folder, add_prefix_space=True)
         self._model: Any = models.load(AutoModel, folder, dtype=torch.float32).eval()
+        if layers is not None:
+            first_layers(self._model, layers)
         self._longest = min(config.max_position_embeddings, self._tokenizer.model_max_length)
         self._known: dict[tuple[str, ...], NDArray[np.float32]] = {}
 
@@ -74,6 +78,31 @@ class ModelEncoder:
         return np.array([self._known[text] for text in every])
 
     def _read(self, texts: Texts) -> Vectors:
+        means = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
+        for rows, hidden, attention in self._batches(texts):
+            weights = attention[:, None].float() / attention.sum(1)[:, None, None]
+            means[rows] = (weights @ hidden)[:, 0].numpy()
+        return means
+
+    def states(self, texts: Texts) -> list[NDArray[np.float32]]:
+        """Return the states of each text's tokens, special ones included, float32 (n, h).
+
+        Raises:
+            RaptError: a text has more tokens than the model reads.
+        """
+        found: list[Any] = [None] * len(texts)
+        for rows, hidden, attention in self._batches(texts):
+            for row, own, count in zip(rows, hidden, attention.sum(1).tolist(), strict=True):
+                found[row] = own[:count].numpy()
+        return found
+
+    def words_of_tokens(self, text: Sequence[str]) -> NDArray[np.int64]:
+        """Return the place of the word of each of the text's tokens, (n,); -1 of special ones."""
+        read = self._tokenizer(list(text), is_split_into_words=True, truncation=False)
+        return np.array([-1 if word is None else word for word in read.word_ids()], np.int64)
+
+    def _batches(self, texts: Texts) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
+        """Yield places of texts, their hidden states (b, n, h), and where they have tokens."""
         import torch
 
         tokens = [
@@ -87,7 +116,6 @@ class ModelEncoder:
                 f"tokens, expected at most {self._longest}. Leave longer ones out by max_words of "
                 "the task."
             )
-        states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
         order = np.argsort(lengths, kind="stable")
         # One thread, so that the vectors do not depend on how many cores there are.
         with threadpool_limits(1), torch.inference_mode():
@@ -99,15 +127,33 @@ class ModelEncoder:
                     ids[place, : lengths[row]] = torch.tensor(tokens[row])
                     attention[place, : lengths[row]] = 1
                 hidden = self._model(input_ids=ids, attention_mask=attention).last_hidden_state
-                weights = attention[:, None].float() / attention.sum(1)[:, None, None]
-                states[rows] = (weights @ hidden)[:, 0].numpy()
-        return states
+                yield rows, hidden, attention
+
+
+def first_layers(model: Any, count: int) -> None:
+    """Keep the first layers of an encoder alone.
+
+    Raises:
+        RaptError: it has no list of layers as BERT has, or no more than these.
+    """
+    layers = getattr(getattr(model, "encoder", None), "layer", None)
+    if layers is None:
+        raise RaptError(
+            f"encoder: got one of type {model.config.model_type}, expected one whose layers are "
+            "BERT's."
+        )
+    if not 0 < count < len(layers):
+        raise RaptError(
+            f"layer: got {count}, expected at most {len(layers) - 1}, as the provider's part needs "
+            "one."
+        )
+    model.encoder.layer = layers[:count]
 
 
 @lru_cache(2)
-def model_encoder(name: str) -> ModelEncoder:
-    """Return the encoder of a model, loaded once."""
-    return ModelEncoder(name)
+def model_encoder(name: str, layers: int | None = None) -> ModelEncoder:
+    """Return the encoder of a model, or of its first layers, loaded once."""
+    return ModelEncoder(name, layers)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,293 @@
+"""Split models: the user runs the first layers, frozen and public, and releases their states.
+
+One changed word moves every state of a text, as each layer reads all of it. So a guarantee is of
+the text: never so much a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt import models
+from rapt.paths import MINILM
+from rapt.privacy.mechanisms.base import (
+    Distances,
+    Draws,
+    Space,
+    TextVectorMechanism,
+    Vectors,
+    check,
+    parameter,
+)
+from rapt.privacy.mechanisms.claim import GRID, REAL, TABLE, Claim, Metric
+from rapt.privacy.mechanisms.encoders import model_encoder
+from rapt.privacy.mechanisms.noise import spherical_noise
+from rapt.privacy.mechanisms.sphere import ANY_TEXTS, LARGEST, gaussian_delta, gaussian_mu
+from rapt.privacy.mechanisms.vectors import rounded
+from rapt.privacy.released import HiddenStates
+from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
+
+FROZEN = (
+    "The first layers are public and frozen: they were not tuned on private texts, neither before "
+    "the release nor through it."
+)
+LENGTH = "Both texts have as many tokens: their number is released."
+ONCE = "Each text is released once, before any training: noise that is drawn anew adds up."
+
+
+def summed(made: HiddenStateMechanism, space: Space, one: Vectors, other: Vectors) -> Distances:
+    """The sum over positions of the Euclidean distances of states; texts are flat, (n, k)."""
+    width = made.width(space.vectors.shape[1])
+    gaps = (np.asarray(one, np.float64) - other).reshape(len(one), -1, width)
+    return np.asarray(np.linalg.norm(gaps, axis=2).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class HiddenStateMechanism(TextVectorMechanism):
+    """A mechanism that releases a model's hidden states of a text, a vector for each token."""
+
+    releases = HiddenStates
+    encoder: str = parameter(MINILM, "the model whose first layers the user runs, as in backbones")
+    layer: int = parameter(
+        3, "how many layers the user runs; 0: none, the vectors of the text's words"
+    )
+
+    def __post_init__(self) -> None:
+        check("layer", self.layer, "a whole number of at least 0", self.layer >= 0)
+
+    @property
+    def is_from_table(self) -> bool:
+        """Whether the states are made of the table alone."""
+        return self.layer == 0
+
+    def width(self, of_table: int) -> int:
+        """The dimension of a state, given that of the table."""
+        if self.is_from_table:
+            return of_table
+        return int(models.config(models.folder(self.encoder, None)).hidden_size)
+
+    def states(
+        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
+    ) -> Sequence[NDArray[np.floating]]:
+        """Return what the noise is added to, of each text (n, d)."""
+        if self.is_from_table:
+            return [table.embed(list(text)).reshape(-1, table.dimension) for text in texts]
+        return model_encoder(self.encoder, self.layer).states(texts)
+
+    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+        """Return the states of texts of equal length, flat: (n, k)."""
+        return np.stack([states.ravel() for states in self.states(texts, table)])
+
+    def release_texts(
+        self,
+        texts: Sequence[Sequence[str]],
+        streams: Sequence[np.random.Generator],
+        table: EmbeddingTable,
+        eta: float,
+    ) -> list[NDArray[np.float64]]:
+        """Release the states of each text, float64 (n, d), by the text's own stream."""
+        pairs = zip(self.states(texts, table), streams, strict=True)
+        return [self.release(states, stream, eta) for states, stream in pairs]
+
+
+@dataclass(frozen=True)
+class Split(HiddenStateMechanism):
+    """Spherical noise on each hidden state, rounded to a grid (as SAP without sparing).
+
+    With layer 0 it is `token-representation`, draw by draw.
+    """
+
+    name = "split"
+    source = "Shen et al., 2023, SAP, arXiv 2312.15603"
+    noise: ClassVar[Literal["spherical", "laplace"] | None] = "spherical"
+    claim = Claim(
+        Metric("sum over tokens of the Euclidean distances of two texts' hidden states", summed),
+        ("noise", "sphere", "grid", "states"),
+        domain="texts w, w' of as many tokens",
+        unit="one text",
+        conditions=(TABLE, FROZEN, LENGTH, GRID, ONCE),
+    )
+    grid: float = parameter(2.0**-10, "the spacing that released numbers are rounded to")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("grid", self.grid, "a number above 0", self.grid > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1, (n, d)."""
+        return spherical_noise(rng, n, dimension)
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """A vector for each state, (n, d); at η = inf its own, rounded."""
+        return rounded(vectors + draws / eta, self.grid)
+
+
+@dataclass(frozen=True)
+class Sap(Split):
+    """SAP with sparing: the tokens that a text's class hangs on most are sent without noise.
+
+    Their weight is TF-IDF, by the table's public frequencies.
+    """
+
+    name = "sap"
+    source = "Shen et al., 2023, SAP, arXiv 2312.15603"
+    noise: ClassVar[Literal["spherical", "laplace"] | None] = None
+    claim = Claim(
+        unit="one text",
+        published=Metric("sum over tokens of the distances of hidden states", summed),
+        caveat="Which tokens are spared depends on the text, and they are sent in clear: another "
+        "text cannot lead to the same release.",
+    )
+    spared: float = parameter(0.2, "share of the tokens that get no noise")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("spared", self.spared, "a number from 0 to 1", 0 <= self.spared <= 1)
+
+    def release_texts(
+        self,
+        texts: Sequence[Sequence[str]],
+        streams: Sequence[np.random.Generator],
+        table: EmbeddingTable,
+        eta: float,
+    ) -> list[NDArray[np.float64]]:
+        """Release the states of each text, those of its rarest words as they are."""
+        noisy = super().release_texts(texts, streams, table, eta)
+        every = zip(texts, self.states(texts, table), noisy, strict=True)
+        return [self._sparing(text, states, own, table) for text, states, own in every]
+
+    def _sparing(
+        self,
+        words: Sequence[str],
+        states: Vectors,
+        noisy: NDArray[np.float64],
+        table: EmbeddingTable,
+    ) -> NDArray[np.float64]:
+        """Put back the states of the words of most weight; a word is its share of the positions."""
+        rows = table.rows([table.form(word) for word in words])
+        idf = -np.log(np.where(rows >= 0, table.frequency[rows], 0) + 1e-9)
+        counts = np.array([words.count(word) for word in words])
+        most = np.argsort(-counts * idf, kind="stable")[: round(self.spared * len(words))]
+        of_words = np.arange(len(words))
+        if not self.is_from_table:
+            of_words = model_encoder(self.encoder, self.layer).words_of_tokens(words)
+        clear = np.isin(of_words, most)
+        noisy[clear] = rounded(np.asarray(states[clear], np.float64), self.grid)
+        return noisy
+
+
+@dataclass(frozen=True)
+class DpForward(HiddenStateMechanism):
+    """DP-Forward: the matrix of a text's states, clipped, plus Gaussian noise: (ε, δ) of any text.
+
+    A text has as many positions as all others: it is cut or padded, and no mask is sent.
+    """
+
+    name = "dp-forward"
+    source = "Du et al., 2023, DP-Forward (CCS), mended"
+    claim = Claim(
+        ANY_TEXTS,
+        ("gaussian",),
+        domain="texts w, w'",
+        unit="one text",
+        conditions=(TABLE, FROZEN, REAL, ONCE),
+        delta=1e-5,
+        approximate=True,
+    )
+    tokens: int = parameter(32, "positions of every text")
+    clip: float = parameter(1.0, "C, the Frobenius norm to which larger matrices are shortened")
+    delta: float = parameter(1e-5, "δ, the probability up to which ε holds")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("tokens", self.tokens, "a whole number above 0", self.tokens > 0)
+        check("clip", self.clip, "a number above 0", self.clip > 0)
+        check("delta", self.delta, "a number above 0 and below 1", 0 < self.delta < 1)
+        self._complete_claim(delta=self.delta)
+
+    def states(
+        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
+    ) -> Sequence[NDArray[np.floating]]:
+        """Return the clipped matrix of each text, (tokens, d)."""
+        found = []
+        for states in super().states(texts, table):
+            whole = np.zeros((self.tokens, states.shape[1]))
+            whole[: len(states)] = states[: self.tokens]
+            whole *= min(1.0, self.clip / max(float(np.linalg.norm(whole)), np.finfo(float).tiny))
+            found.append(whole)
+        return found
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise of deviation 1, (n, d)."""
+        return rng.standard_normal((n, dimension))
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """The matrix with noise, (n, d): two of them are at most 2·C apart."""
+        return np.asarray(vectors + draws * self.deviation(eta))
+
+    def deviation(self, eta: float) -> float:
+        """σ at η; 0 at inf.
+
+        Raises:
+            RaptError: η is so large that float64 cannot tell σ from that of another δ.
+        """
+        if eta == inf:
+            return 0.0
+        if eta > LARGEST:
+            raise RaptError(f"eta: got {eta:g}, expected at most {LARGEST:g} with {self.name}.")
+        return self.sensitivity / gaussian_mu(eta, self.delta)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest distance of two clipped matrices that the noise is made for."""
+        return 2 * self.clip
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+        """That of normal noise, float64 (n,)."""
+        gaps = np.linalg.norm(np.asarray(released, np.float64) - vectors, axis=1)
+        return -((gaps / self.deviation(eta)) ** 2) / 2
+
+
+@dataclass(frozen=True)
+class DpForwardAsCoded(DpForward):
+    """DP-Forward as its authors' code runs: noise for a sensitivity of 1, where it is 2·C."""
+
+    name = "dp-forward-as-coded"
+    source = "Du et al., 2023, DP-Forward, the authors' code"
+    claim = Claim(
+        ANY_TEXTS,
+        ("gaussian",),
+        domain="texts w, w'",
+        unit="one text",
+        formula="the ε of twice the clip at the noise of {eta}",
+        conditions=(TABLE, FROZEN, REAL, ONCE),
+        delta=1e-5,
+        approximate=True,
+        published=ANY_TEXTS,
+        caveat="Its noise is made for two matrices that are 1 apart, and they are up to 2 C apart. "
+        "At C 1 and eta 8 the loss is 19.1.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._complete_claim(loss=lambda eta, distance: self.holds(eta) * min(1.0, distance))
+
+    @property
+    def sensitivity(self) -> float:
+        """The code's."""
+        return 1.0
+
+    def holds(self, eta: float) -> float:
+        """The ε that holds at the noise of η, at the same δ."""
+        from scipy.optimize import brentq
+
+        mu = 2 * self.clip / self.deviation(eta)
+        highest = mu * (mu / 2 + sqrt(80))
+        return float(brentq(lambda e: gaussian_delta(mu, e) - self.delta, 0, highest + 1))

@@ -1,0 +1,130 @@
+"""Hidden states of a text: what holds of them, and that layer 0 is the token representation."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoModel, AutoTokenizer
+
+from rapt.privacy.base import AnyPrivatizer
+from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.mechanisms.hidden_states import DpForwardAsCoded
+from rapt.privacy.mechanisms.sphere import gaussian_delta
+from rapt.privacy.streams import stream
+from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
+from tests.tuning.conftest import backbone as backbone
+
+TEXTS = [["good", "film"], ["so", "very", "unlikely"], ["bad"]]
+
+
+def at(table: EmbeddingTable, eta: float = 3.0, **how: Any) -> AnyPrivatizer[Any]:
+    return mechanism(**how).privatizer(table=table, eta=eta)
+
+
+def prepared(privatizer: AnyPrivatizer[Any], texts: Any) -> list[Any]:
+    return [
+        privatizer.text(text, ["X"] * len(text), stream=partial(stream, 7, place))
+        for place, text in enumerate(texts)
+    ]
+
+
+def vectors(privatizer: AnyPrivatizer[Any], texts: Any) -> list[Any]:
+    return [text.vectors for text in privatizer.release(prepared(privatizer, texts))]
+
+
+def test_with_no_layers_split_is_the_token_representation_draw_by_draw(
+    table: EmbeddingTable,
+) -> None:
+    texts = [["nouna", "verba", "nouna"], ["unknown", "the"]]
+    split = vectors(at(table, type="split", layer=0), texts)
+    for one, other in zip(
+        split, vectors(at(table, type="token-representation"), texts), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_states_are_those_of_the_model_after_its_first_layers(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    """With the special tokens; a batch changes nothing but rounding."""
+    privatizer = at(table, np.inf, type="split", encoder=str(backbone), layer=1)
+    found = vectors(privatizer, TEXTS)
+    tokenizer, model = AutoTokenizer.from_pretrained(backbone), AutoModel.from_pretrained(backbone)
+    for text, states in zip(TEXTS, found, strict=True):
+        read = tokenizer([text], is_split_into_words=True, return_tensors="pt")
+        expected = model(**read, output_hidden_states=True).hidden_states[1][0].detach().numpy()
+        np.testing.assert_allclose(states, expected, atol=2.0**-10)
+    assert [len(states) for states in found] == [4, 7, 3]
+    assert privatizer.dimension == 32
+
+
+def test_one_changed_word_moves_all_states_and_the_metric_counts_them_all(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    kind: Any = mechanism(type="split", encoder=str(backbone), layer=1)
+    one, other = kind.states([["good", "film", "so"], ["bad", "film", "so"]], table)
+    moved = np.linalg.norm(one - other, axis=1)
+    assert (moved > 1e-4).all()
+    flat = [states.ravel()[None] for states in (one, other)]
+    distance = kind.distance(at(table, type="t2t").spaces()[0], *flat)
+    assert distance[0] == pytest.approx(moved.sum(), rel=1e-5)
+
+
+def test_sparing_sends_the_weightiest_words_in_clear_with_all_their_tokens(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    """None of the words is in the table, so that the repeated one weighs most."""
+    text = ["so", "unlikely", "film", "unlikely", "good"]
+    given = {"encoder": str(backbone), "layer": 1}
+    (clear,) = vectors(at(table, np.inf, type="split", **given), [text])
+    (seen,) = vectors(at(table, type="sap", spared=0.4, **given), [text])
+    same = (clear == seen).all(axis=1)
+    assert same.tolist() == [False, False, True, True, True, False, True, True, True, False, False]
+    (noisy,) = vectors(at(table, type="sap", spared=0.0, **given), [text])
+    np.testing.assert_array_equal(noisy, vectors(at(table, type="split", **given), [text])[0])
+
+
+def test_dp_forward_pads_clips_and_hides_the_number_of_tokens(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    given = {"encoder": str(backbone), "layer": 1, "tokens": 5, "clip": 2.0}
+    privatizer = at(table, np.inf, type="dp-forward", **given)
+    for states, length in zip(vectors(privatizer, TEXTS), (4, 5, 3), strict=True):
+        assert states.shape == (5, 32) and (states[length:] == 0).all()
+        assert np.linalg.norm(states) == pytest.approx(2.0, rel=1e-5)
+    assert [len(one) for one in vectors(at(table, type="dp-forward", **given), TEXTS)] == [5] * 3
+
+
+@pytest.mark.parametrize(("claimed", "holds"), [(1, 2.15), (8, 19.1), (250, 845)])
+def test_dp_forward_as_coded_holds_more_than_twice_its_epsilon(
+    claimed: float, holds: float
+) -> None:
+    """METHOD: half the sensitivity at δ 1e-5."""
+    made = DpForwardAsCoded()
+    assert made.holds(claimed) == pytest.approx(holds, rel=0.005)
+    assert made.claim.loss(claimed, 1.0) == made.holds(claimed)
+    mended: Any = mechanism(type="dp-forward")
+    mu = 2 * mended.clip / mended.deviation(claimed)
+    assert gaussian_delta(mu, claimed) == pytest.approx(1e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"type": "split", "layer": -1}, r"^layer: got -1, expected"),
+        ({"type": "split", "layer": 2}, r"^layer: got 2, expected at most 1, as the provider"),
+        ({"type": "sap", "spared": 2.0}, r"^spared: got 2\.0, expected"),
+        ({"type": "dp-forward", "clip": 0.0}, r"^clip: got 0\.0, expected"),
+        ({"type": "dp-forward", "tokens": 0}, r"^tokens: got 0, expected"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    table: EmbeddingTable, backbone: Path, given: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(RaptError, match=line):
+        vectors(at(table, encoder=str(backbone), **given), TEXTS)
