@@ -14,7 +14,7 @@ from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
 from rapt.privacy.mechanisms.base import Rewriter, Vectors, means
 from rapt.privacy.mechanisms.claim import Bound
 from rapt.privacy.mechanisms.hidden_states import HiddenStateMechanism
-from rapt.privacy.privatizer import WORDS, Privatizer, WordVectorPrivatizer
+from rapt.privacy.privatizer import Privatizer, WordVectorPrivatizer
 from rapt.privacy.released import (
     HiddenStates,
     NewText,
@@ -26,6 +26,7 @@ from rapt.privacy.released import (
 from rapt.privacy.streams import fresh
 from rapt.utils.batches import by_size
 
+AT_ONCE = 1 << 14  # words that are encoded together: a model reads texts of one length fastest
 SHORTER = "Shorter texts than those whose distances are given lie farther from each other."
 ENCODER = (
     "What the encoder was made from: nothing here checks that it is public, that it was not tuned "
@@ -95,7 +96,7 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
         Raises:
             RaptError: float32 cannot represent a number of a released vector exactly.
         """
-        for some in by_size(texts, lambda text: 1 + len(text.words), WORDS):
+        for some in by_size(texts, lambda text: 1 + len(text.words), AT_ONCE):
             words, streams = [text.words for text in some], [text.stream() for text in some]
             for noisy in self.mechanism.release_texts(words, streams, self.table, self.eta):
                 yield self.unit.of(as_float32(noisy, self))
