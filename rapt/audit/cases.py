@@ -47,7 +47,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "split": {"layer": 0},
     "sap": {"layer": 0, "spared": 1.0},
     "dp-forward": {"layer": 0, "tokens": 1},
-    "dp-forward-as-coded": {"layer": 0, "tokens": 1},
+    # The code takes no notice of the clip: the larger it is, the more is seen.
+    "dp-forward-as-coded": {"layer": 0, "tokens": 1, "clip": 4.0},
 }
 # The constants of one need a large η; the optimum of the other should keep not every word.
 ETAS = {"truncated-gumbel": 100.0, "imola": 2.0}
@@ -241,13 +242,13 @@ def _equidistant(kind: Mechanism, draws: int) -> list[Case]:
     return [Case(kind, eta, table, [(words[0], words[-1])], 4 * draws)]
 
 
-def _corners(kind: Mechanism, draws: int) -> list[Case]:
-    """ADePT: opposite corners of a square inside the circle to which vectors are clipped.
+def _corners(kind: Mechanism, draws: int, size: float = 0.7) -> list[Case]:
+    """Opposite corners of a square inside the circle to which vectors are clipped.
 
     Four words around the first corner divide the plane where the loss is greatest beyond it.
     """
     around = STEP * np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]])
-    vectors = np.concatenate([0.7 + around, [[-0.7, -0.7]]])
+    vectors = np.concatenate([size + around, [[-size, -size]]])
     words = _names(len(vectors))
     table = small_table(words, vectors, np.ones(len(vectors)))
     return [Case(kind, 1.0, table, [(words[0], words[-1])], max(2, draws // 4))]
@@ -281,6 +282,8 @@ COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "purkayastha": _circle,
     "sphere-noise": partial(_circle, eta=4.0, apart=CIRCLE // 6),
     "gaussian": partial(_circle, eta=50.0),
+    "dp-forward": partial(_circle, eta=50.0),
+    "dp-forward-as-coded": partial(_corners, size=2.8),
     "ome": partial(_signs, eta=40.0),
     **dict.fromkeys(("cape-as-written", "dpnr-as-written"), partial(_signs, eta=0.5)),
     **dict.fromkeys(("cape", "cape-as-coded", "dpnr", "dpnr-as-coded", "ome-as-written"), _signs),

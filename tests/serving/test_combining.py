@@ -117,8 +117,8 @@ def test_the_command_weighs_both_and_counts_the_new_text_alone(
     finally:
         served.stop()
     assert done.error == ""
-    assert "combined with a local model" in done.said
-    assert 0 < json.loads(done.out)["probability"] < 1  # the provider alone says 0 or 1
+    assert "combined with a local model" in done.stderr
+    assert 0 < json.loads(done.stdout)["probability"] < 1  # the provider alone says 0 or 1
     assert b'"words"' in served.received and b"zanzibar" not in served.received.lower()
     assert b"secret" not in served.received
     assert Ledger().total()[:2] == (1, 1)

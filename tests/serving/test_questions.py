@@ -50,7 +50,7 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
     try:
         done = rapt("--adapter", served.url, "film\tplot\tplot\tfilm", "--eta", "inf", "--json")
         assert done.error == ""
-        answer = json.loads(done.out)
+        answer = json.loads(done.stdout)
         assert list(answer["probabilities"]) == LETTERS
         assert sum(answer["probabilities"].values()) == pytest.approx(1)
         assert b'"segment":[0,1,2,3]' in served.received

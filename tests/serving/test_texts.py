@@ -70,7 +70,7 @@ def test_three_triples_go_and_come_back(
     (tmp_path / "sources.txt").write_text("\n".join(SOURCES) + "\n")
     done = rapt("--adapter", served.url, "sources.txt", "--json", "--show")
     assert done.error == ""
-    lines = [json.loads(line) for line in done.out.splitlines()]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     sent = [line["sent"]["words"] for line in lines]
     assert sent == [text.words for text in provider.sent]
     assert [line["received"] for line in lines] == [" ".join(words).capitalize() for words in sent]
@@ -94,7 +94,7 @@ def test_triples_in_webnlgs_own_spelling_are_read_as_in_tuning(
     assert text.words[2:6] == ["|", "has", "met", "|"]
     assert len(text.words) == 8
     assert not {"_", '"'} & set("".join(text.words))
-    assert " of entities): of 8 words " in done.said
+    assert " of entities): of 8 words " in done.stderr
 
 
 def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt) -> None:
@@ -103,7 +103,7 @@ def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt)
         asked = ("film plot", "--eta", "inf")
         there, here = (rapt("--adapter", at, *asked) for at in (served.url, writes))
         assert there.error == here.error == ""
-        assert there.out == here.out
+        assert there.stdout == here.stdout
         assert b'"space_after":[true,false]' in served.received
     finally:
         served.stop()
@@ -159,7 +159,7 @@ def test_a_written_text_is_one_line_of_a_terminal(
         provider, "answer", lambda texts: ["\x1b]0;pwn\x07one\nsecond"] * len(texts)
     )
     done = rapt("--adapter", served.url, SOURCES[0])
-    assert done.out == "]0;pwn one second\n"
+    assert done.stdout == "]0;pwn one second\n"
 
 
 def test_words_that_say_little_are_not_put_back(writes: Path, folder: Path) -> None:
