@@ -32,7 +32,7 @@ class Statement:
     protect: Protect
     method: str
     mechanism: str
-    parameters: dict[str, int | float]
+    parameters: dict[str, int | float | str]
     categories: list[str] | None
     eta: str
     embedding: str
