@@ -113,6 +113,17 @@ def test_without_noise_a_text_is_released_as_it_is(table: EmbeddingTable, name: 
             )
 
 
+def test_a_text_s_vector_is_made_again_up_to_rounding() -> None:
+    """A model's sums depend on the batch. Nothing else of a release may differ at all."""
+    one = np.array([3.0, 4.0], np.float32)
+    near, far = one + np.float32(1e-6), one + np.float32(1e-3)
+    assert TextVector.is_equal(one, near) and not TextVector.is_equal(one, far)
+    assert not WordVectors.is_equal(one, near) and WordVectors.is_equal(one, one.copy())
+    for other in (None, one[:1], np.full(2, np.nan, np.float32)):
+        assert not TextVector.is_equal(one, other)
+    assert Words.is_equal(["a"], ["a"]) and not Words.is_equal(["a"], ["b"])
+
+
 @pytest.mark.parametrize("unit", [WordVectors, TextVector])
 @pytest.mark.parametrize("spoil", ["missing", "double", "null", "lists"])
 def test_a_column_of_another_type_has_no_values(unit: type[Released], spoil: str) -> None:

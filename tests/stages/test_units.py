@@ -101,9 +101,16 @@ def gate(method: str) -> dict[str, Any]:
     return report
 
 
+ENCODED = {"type": "purkayastha", "encoder": "narrow"}
+
+
 @pytest.mark.slow
-def test_a_vector_for_each_text_goes_from_the_release_to_every_cell(narrow: Path) -> None:
-    sweeping("whole", whole="sequence-representation")
+@pytest.mark.parametrize("mechanism", ["sequence-representation", ENCODED, "dpnr"])
+def test_a_vector_for_each_text_goes_from_the_release_to_every_cell(
+    narrow: Path, mechanism: Any
+) -> None:
+    """By the mean of the words' vectors, by a model, and with words left out."""
+    sweeping("whole", whole=mechanism)
     statement = walk("whole", TextVector)
     assert statement["protection"] == "d_X-privacy"
     assert (statement["words"], statement["strength"], statement["names"]) == (None, None, None)
