@@ -61,6 +61,7 @@ def at_levels(
                 table, made, categories, words=size.words, draws=size.draws, seed=seed
             )
         )
+        measured = cache(partial(_linked, linked, anywhere, seed))
         for given in levels:
             wanted = level(given)
             assert wanted
@@ -72,7 +73,7 @@ def at_levels(
                 found = eta_for_recovered(curve(), of_words(anywhere).at, wanted.share, seed)
                 why = "Its upper bound is higher at any η. Raise calibrate.words, or the level."
             else:
-                found = eta_for_linked(partial(_linked, linked, anywhere, seed), wanted.share)
+                found = eta_for_linked(measured, wanted.share)
                 why = "It is linked more often at any η, or less often at every one."
             if found is None:
                 problems.append(
@@ -185,8 +186,7 @@ def eta_for_linked(at: Callable[[float], Share], share: float) -> Found | None:
         `eta`, and there `linked` with its upper bound, `linked_high`.
     """
     etas = np.array([float(f"{eta:.4g}") for eta in grid()])
-    measured = cache(at)
-    eta = largest(lambda eta: measured(eta).high <= share, etas)
+    eta = largest(lambda eta: at(eta).high <= share, etas)
     if not 0 < eta < np.inf:
         return None
-    return {"eta": eta, "linked": measured(eta).value, "linked_high": measured(eta).high}
+    return {"eta": eta, "linked": at(eta).value, "linked_high": at(eta).high}
