@@ -92,7 +92,7 @@ class TextPrivatizer:
     eta: float
     table: str | Path | None = None
     mechanism: str | None = None
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
     categories: Iterable[str] | None = None
     tagger: str = TAGGER
     language: str | None = None
