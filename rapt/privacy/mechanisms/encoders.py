@@ -26,6 +26,7 @@ TABLE_MEAN = "table"  # the encoder that is made of the table alone
 TEXTS, WORDS_OF_TEXT = 400, 20  # public texts, of the table's words
 BATCH = 32  # texts that a model reads at once
 KEPT = 1 << 15  # texts whose vectors a model keeps: 48 MiB of 384 numbers each
+KEPT_STATES = 1 << 11  # texts whose states: about 100 MiB of 32 tokens each
 
 
 def public_texts(table: EmbeddingTable) -> list[list[str]]:
@@ -62,6 +63,7 @@ class ModelEncoder:
             first_layers(self._model, layers)
         self._longest = min(config.max_position_embeddings, self._tokenizer.model_max_length)
         self._known: dict[tuple[str, ...], NDArray[np.float32]] = {}
+        self._states: dict[tuple[str, ...], NDArray[np.float32]] = {}
 
     def __call__(self, texts: Texts) -> Vectors:
         """Return the vector of each text, float32 (n, h).
@@ -90,11 +92,15 @@ class ModelEncoder:
         Raises:
             RaptError: a text has more tokens than the model reads.
         """
-        found: list[Any] = [None] * len(texts)
-        for rows, hidden, attention in self._batches(texts):
+        every = [tuple(text) for text in texts]
+        new = [text for text in dict.fromkeys(every) if text not in self._states]
+        if len(self._states) + len(new) > KEPT_STATES:
+            self._states.clear()
+            new = list(dict.fromkeys(every))
+        for rows, hidden, attention in self._batches(new):
             for row, own, count in zip(rows, hidden, attention.sum(1).tolist(), strict=True):
-                found[row] = own[:count].numpy()
-        return found
+                self._states[new[row]] = own[:count].numpy().copy()
+        return [self._states[text] for text in every]
 
     def words_of_tokens(self, text: Sequence[str]) -> NDArray[np.int64]:
         """Return the place of the word of each of the text's tokens, (n,); -1 of special ones."""
