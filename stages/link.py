@@ -23,7 +23,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         match = how.fit(privatizer, Pairs(words, on.copy(k, "train")), seed + k)
         victims = on.copy(k, "test").only(range(len(texts)))
         scores[k] = linkage_scores(match(victims, texts), seed + k)
-        lengths = by_length(victims, texts, privatizer.releases.aligned)
+        lengths = by_length(privatizer, victims, texts)
         baselines = linkage_scores(lengths, seed).metrics()
     on.write(
         scores,

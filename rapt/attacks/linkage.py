@@ -33,7 +33,7 @@ class LikelihoodLinkage(Linkage):
     """The likeliest candidate, by the noise of vectors, or by what own pairs tell of words.
 
     - Vectors: no attacker who has nothing else, and holds all candidates as equally likely, does
-      better than the density.
+      better than the density. Of DPNR's dropout it takes no notice.
     - Words one for one: their likelihood ratio, by how far the released word is from the original.
       Own pairs tell how often a distance occurs, and how often between any two words.
     - Whatever else: the direction that a regression on own pairs makes of the released text.
@@ -62,15 +62,30 @@ def _by_density(
     privatizer: AnyPrivatizer[Any], release: Release, candidates: Sequence[PreparedText]
 ) -> Floats:
     assert release.vectors is not None
+    mechanism, eta = privatizer.mechanism, privatizer.eta
     ends = np.cumsum([len(text) for text in release.words])[:-1]
     released, originals = np.split(release.vectors, ends), privatizer.originals(candidates)
+    stacked: dict[int, tuple[Floats, Floats]] = {}
 
-    def scored(place: int, alike: Sequence[int]) -> Floats:
+    def radial(place: int, alike: Sequence[int]) -> Floats:
+        """By products of matrices, as the distances of all positions are many."""
+        seen = released[place].astype(np.float64)
+        if len(seen) not in stacked:
+            flat = np.concatenate([originals[one] for one in alike])
+            clear = mechanism.represent(flat, np.zeros(flat.shape), np.inf)
+            centres = clear.reshape(len(alike), *seen.shape)
+            stacked[len(seen)] = centres, np.einsum("knd,knd->kn", centres, centres)
+        centres, squares = stacked[len(seen)]
+        products = np.einsum("knd,nd->kn", centres, seen)
+        apart = squares - 2 * products + np.einsum("nd,nd->n", seen, seen)
+        return mechanism.at_distance(np.sqrt(np.maximum(apart, 0)), eta).sum(axis=1)
+
+    def any_law(place: int, alike: Sequence[int]) -> Floats:
         flat = np.concatenate([originals[one] for one in alike])
         seen = np.tile(released[place], (len(alike), 1))
-        density = privatizer.mechanism.log_density(flat, seen, privatizer.eta)
-        return density.reshape(len(alike), -1).sum(axis=1)
+        return mechanism.log_density(flat, seen, eta).reshape(len(alike), -1).sum(axis=1)
 
+    scored = radial if mechanism.is_radial else any_law
     return _of_equal_length(released, originals, scored)
 
 
@@ -191,8 +206,15 @@ def _of_equal_length(released: Sequence[Any], originals: Sequence[Any], scored: 
     return found
 
 
-def by_length(release: Release, candidates: Sequence[PreparedText], aligned: bool) -> Floats:
-    """Score candidates by the number of positions alone, which a release does not hide."""
-    lengths = np.array([len(text.words) for text in candidates])
+def by_length(
+    privatizer: AnyPrivatizer[Any], release: Release, candidates: Sequence[PreparedText]
+) -> Floats:
+    """Score candidates by the number of positions alone, which most releases do not hide."""
     seen = np.array([len(text) for text in release.words])
-    return np.where(~np.equal.outer(seen, lengths) & aligned, -np.inf, 0.0)
+    if release.vectors is not None:
+        lengths = [len(vectors) for vectors in privatizer.originals(candidates)]
+    elif privatizer.releases.aligned:
+        lengths = [len(text.words) for text in candidates]
+    else:
+        return np.zeros((len(seen), len(candidates)))
+    return np.where(np.equal.outer(seen, np.array(lengths)), 0.0, -np.inf)

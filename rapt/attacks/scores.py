@@ -88,6 +88,7 @@ def linkage_scores(scores: NDArray[np.float64], seed: int) -> Scores:
     first, and of fewer candidates, drawn for each text, `linked_10` and `linked_100`; `rank`, from
     1; `auc`, how often it ranks above another candidate.
     """
+    scores = np.where(np.isnan(scores), -np.inf, scores)
     (m, n), own = scores.shape, scores.diagonal()[:, None]
     ties = (scores == own).sum(axis=1)  # with itself
     above = (scores > own).sum(axis=1)

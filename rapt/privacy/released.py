@@ -23,6 +23,7 @@ Vectors = NDArray[np.float32]
 # token: it is one for every tokenizer.
 STAND_IN = "a"
 ROUNDING = 1e-5  # of a text's vector, relative to its length
+AT_EDGES, STEP = 0.01, 2.0**-9  # share of numbers that may be a step of a grid apart, and the most
 
 
 class Positions(NamedTuple):
@@ -189,10 +190,17 @@ class TextVector(Released):
 
     @classmethod
     def is_equal(cls, one: Any, other: Any) -> bool:
-        """Whether two vectors are the same up to rounding: an encoder's depends on the batch."""
+        """Whether two vectors are the same up to rounding: an encoder's depends on the batch.
+
+        So a few numbers near the edge of a grid's cell may fall into the next one.
+        """
         if not isinstance(other, np.ndarray) or one.shape != other.shape:
             return False
-        return bool(np.linalg.norm(one - other) <= ROUNDING * np.linalg.norm(one))
+        gaps = np.abs(one - other)
+        if np.linalg.norm(gaps) <= ROUNDING * np.linalg.norm(one):
+            return True
+        over = gaps > ROUNDING * np.abs(one).max(initial=0)
+        return bool(over.mean() <= AT_EDGES and gaps.max(initial=0) <= STEP)
 
     @classmethod
     def written(
@@ -231,7 +239,6 @@ class HiddenStates(TextVector):
     name = "hidden states of each text"
     columns: ClassVar[tuple[str, ...]] = ("states",)
     required: ClassVar[Mapping[str, str]] = {"states": "states"}
-    gaps = ("The number of vectors of a text shows.", *TextVector.gaps)
 
     def value(self, column: str) -> Vectors:
         """Return the vectors, (n, d)."""

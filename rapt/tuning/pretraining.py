@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,16 +41,22 @@ GRAM = 8
 
 
 def disjoint(corpus: Iterable[Sequence[str]], others: Iterable[Sequence[str]]) -> list[bool]:
-    """Return which texts of a corpus share no 8 words in a row with any of the others."""
-    theirs = set(chain.from_iterable(map(_grams, others)))
-    return [theirs.isdisjoint(_grams(text)) for text in corpus]
+    """Return which texts of a corpus share no 8 words in a row with any other, or if short all."""
+    own = [[word.lower() for word in text] for text in corpus]
+    sizes = {min(GRAM, len(text)) for text in own if text}
+    theirs = {
+        gram
+        for text in others
+        for size in sizes
+        for gram in _grams([word.lower() for word in text], size)
+    }
+    return [theirs.isdisjoint(_grams(text, min(GRAM, len(text)))) for text in own]
 
 
-def _grams(text: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the text's runs of 8 words, in lower case; a shorter text is one."""
-    words = [word.lower() for word in text]
-    for start in range(max(1, len(words) - GRAM + 1)):
-        yield tuple(words[start : start + GRAM])
+def _grams(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    """Yield the runs of this many words; none of no words."""
+    for start in range(len(words) - size + 1 if size else 0):
+        yield tuple(words[start : start + size])
 
 
 class Masked(NamedTuple):
@@ -120,6 +125,11 @@ class Corpus:
         )
         if not (places and self.texts and self.held_out):
             raise RaptError("pretrained.corpus: got no words that get noise, expected some.")
+        if how.next_sentence and min(len(self.texts), len(self.held_out)) < 3:
+            raise RaptError(
+                "pretrained.next_sentence: got true with fewer than 3 texts in a split of the "
+                "corpus, expected more."
+            )
         self.own = np.array([self._token(word) for word, _ in places], np.int64)
         drawn = privatizer.release(
             PreparedText(
@@ -169,7 +179,7 @@ class Corpus:
         pairs, follows = [[texts[row]] for row in rows], None
         if how.next_sentence:
             follows = chosen.integers(2, size=len(rows))
-            other = chosen.integers(len(texts), size=len(rows))
+            other = (rows + 2 + chosen.integers(len(texts) - 2, size=len(rows))) % len(texts)
             second = np.where(follows, (rows + 1) % len(texts), other)
             pairs = [[texts[one], texts[two]] for one, two in zip(rows, second, strict=True)]
         units, types = self._laid_out(pairs)
@@ -302,11 +312,11 @@ class Pretrainer:
 
     @torch.no_grad()
     def score(self, batches: int = 8) -> float:
-        """How many masked words of texts held out it names, as they were before the noise."""
+        """How many masked words of clean texts held out it names."""
         self.model.eval()
         right = asked = 0
         for number in range(batches):
-            batch = self.corpus.batch(number, held_out=True)
+            batch = self.corpus.batch(number, held_out=True, clean=True)
             wanted = self.own[batch.words].to(self.device)
             guesses = self.head(self._states(batch)[batch.places.to(self.device)]).argmax(-1)
             right += int((guesses == wanted).sum())

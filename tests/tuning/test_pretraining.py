@@ -206,7 +206,8 @@ def test_what_shares_eight_words_with_another_task_is_left_out() -> None:
     text = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     others = [[*text[1:], "ten"], ["a", "short", "one"]]
     found = disjoint([text, text[:8], ["A", "short", "one"], ["short", "one"], []], others)
-    assert found == [False, True, False, True, True]
+    assert found == [False, True, False, False, True]
+    assert disjoint([["is", "very", "good"]], [["it", "is", "very", "good", "so"]]) == [False]
 
 
 def test_a_backbone_that_cannot_and_a_corpus_without_noise_are_one_line(

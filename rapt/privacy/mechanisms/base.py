@@ -170,27 +170,31 @@ class VectorMechanism(Mechanism):
         return self.represent(vectors, self.draw(rng, *vectors.shape), eta)
 
     @property
+    def is_radial(self) -> bool:
+        """Whether its density depends on the Euclidean distance from what it is without noise."""
+        own = type(self).at_distance is not VectorMechanism.at_distance
+        return own or self.noise == "spherical"
+
+    @property
     def has_density(self) -> bool:
         """Whether `log_density` is known."""
         own = type(self).log_density is not VectorMechanism.log_density
-        return own or self.noise is not None
+        return own or self.is_radial or self.noise == "laplace"
 
-    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """Return the log density at distances from what is released without noise, likewise."""
+        return -eta / self.scale * distances
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
         """Compute the log density of released vectors given originals, both (n, d): float64 (n,).
 
         It is up to a constant, and without what rounding adds. A mechanism whose noise follows
-        another law than `noise` states its own.
-
-        Raises:
-            RaptError: the mechanism states no law.
+        another law than `noise` states its own, or `at_distance` alone.
         """
         gap = released - self.represent(vectors, np.zeros(vectors.shape), eta)
-        if self.noise is None:
-            raise RaptError(
-                f"mechanism: got {self.name}, expected one that states the density of its noise."
-            )
-        size = np.linalg.norm(gap, axis=1) if self.noise == "spherical" else abs(gap).sum(axis=1)
-        return -eta / self.scale * size
+        if self.noise == "laplace":
+            return -eta / self.scale * np.abs(gap).sum(axis=1)
+        return self.at_distance(np.linalg.norm(gap, axis=1), eta)
 
 
 class WordVectorMechanism(VectorMechanism):

@@ -49,10 +49,12 @@ class ModelEncoder:
         """
         import torch
         from transformers import AutoModel
+        from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
 
         folder = models.folder(name, None)
         config = models.config(folder)
-        if config.is_encoder_decoder or not getattr(config, "max_position_embeddings", 0):
+        is_encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+        if not (is_encoder and getattr(config, "max_position_embeddings", None)):
             raise RaptError(
                 f"encoder: got {name!r} of type {config.model_type}, expected an encoder such as "
                 "BERT."
@@ -61,7 +63,10 @@ class ModelEncoder:
         self._model: Any = models.load(AutoModel, folder, dtype=torch.float32).eval()
         if layers is not None:
             first_layers(self._model, layers)
-        self._longest = min(config.max_position_embeddings, self._tokenizer.model_max_length)
+        places: Any = getattr(self._model.embeddings, "position_embeddings", None)
+        before = getattr(places, "padding_idx", None)  # RoBERTa's first position is beyond it
+        room = config.max_position_embeddings - (0 if before is None else before + 1)
+        self._longest = min(room, self._tokenizer.model_max_length)
         self._known: dict[tuple[str, ...], NDArray[np.float32]] = {}
         self._states: dict[tuple[str, ...], NDArray[np.float32]] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, log, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ FROZEN = (
     "the release nor through it."
 )
 LENGTH = "Both texts have as many tokens: their number is released."
+IN_CLEAR = 1e6  # of the score of a state that was sent in clear
 ONCE = "Each text is released once, before any training: noise that is drawn anew adds up."
 
 
@@ -163,6 +164,10 @@ class Sap(Split):
         every = zip(texts, self.states(texts, table), noisy, strict=True)
         return [self._sparing(text, states, own, table) for text, states, own in every]
 
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """The density of noise; of a state in clear more than any noise can make up for."""
+        return np.where(distances < self.grid, IN_CLEAR, -eta * distances)
+
     def _sparing(
         self,
         words: Sequence[str],
@@ -249,10 +254,9 @@ class DpForward(HiddenStateMechanism):
         """The largest distance of two clipped matrices that the noise is made for."""
         return 2 * self.clip
 
-    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
-        """That of normal noise, float64 (n,)."""
-        gaps = np.linalg.norm(np.asarray(released, np.float64) - vectors, axis=1)
-        return -((gaps / self.deviation(eta)) ** 2) / 2
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """That of normal noise."""
+        return -((distances / self.deviation(eta)) ** 2) / 2
 
 
 @dataclass(frozen=True)
@@ -288,6 +292,10 @@ class DpForwardAsCoded(DpForward):
         """The ε that holds at the noise of η, at the same δ."""
         from scipy.optimize import brentq
 
+        if eta == inf:
+            return inf
         mu = 2 * self.clip / self.deviation(eta)
-        highest = mu * (mu / 2 + sqrt(80))
-        return float(brentq(lambda e: gaussian_delta(mu, e) - self.delta, 0, highest + 1))
+        if gaussian_delta(mu, 0.0) <= self.delta:
+            return 0.0
+        highest = mu * (mu / 2 + sqrt(2 * log(1 / self.delta))) + 1
+        return float(brentq(lambda e: gaussian_delta(mu, e) - self.delta, 0, highest))

@@ -153,10 +153,13 @@ class Directional(OnSphere):
         aside = draws[:, 1:] - (draws[:, 1:] * own).sum(axis=1, keepdims=True) * own
         return np.cos(theta) * own + np.sin(theta) * unit(aside)
 
-    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """That of the angle."""
+        return self.exponent(eta, 2 * np.arcsin(np.minimum(1, distances / 2)))
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
         """That of the angle between them, float64 (n,)."""
-        theta = 2 * np.arcsin(np.minimum(1, euclidean(vectors, released) / 2))
-        return self.exponent(eta, theta)
+        return self.at_distance(euclidean(vectors, released), eta)
 
 
 @dataclass(frozen=True)
@@ -273,9 +276,13 @@ class Gaussian(OnSphere):
         """One vector for the text, (1, d): directions are at most 2 apart."""
         return np.asarray(vectors + draws * self.deviation(eta))
 
-    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> NDArray[np.float64]:
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """That of normal noise."""
+        return -((distances / self.deviation(eta)) ** 2) / 2
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
         """That of normal noise, float64 (n,)."""
-        return -((euclidean(vectors, released) / self.deviation(eta)) ** 2) / 2
+        return self.at_distance(euclidean(vectors, released), eta)
 
     def deviation(self, eta: float) -> float:
         """σ at η; 0 at inf.

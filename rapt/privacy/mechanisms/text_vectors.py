@@ -128,6 +128,11 @@ class CapeAsCoded(InACube):
         """The constant, (n, d)."""
         return np.tile(np.random.default_rng(0).laplace(size=dimension), (n, 1))
 
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
+        """How near the release minus the constant is, float64 (n,): there is no noise."""
+        constant = self.draw(np.random.default_rng(0), 1, vectors.shape[1])
+        return -np.linalg.norm(released - self.represent(vectors, constant, eta), axis=1)
+
 
 def dropped(words: Sequence[str], rng: np.random.Generator, mu: float) -> list[str]:
     """Leave out each word with probability μ."""
@@ -202,6 +207,11 @@ class DpnrAsCoded(InACube):
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """The same number for each coordinate, (n, d)."""
         return np.tile(rng.laplace(size=(n, 1)), (1, dimension))
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
+        """How near the release minus its smallest number is, float64 (n,): there is no noise."""
+        clear = released - released.min(axis=1, keepdims=True)
+        return -np.linalg.norm(clear - vectors, axis=1)
 
 
 @dataclass(frozen=True)
