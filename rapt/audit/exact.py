@@ -53,15 +53,18 @@ def deviates(
     return off
 
 
-def two_sided(law: Any, value: Any) -> Any:
-    """The exact p-value of a number that may be too small or too large."""
-    above = law.sf(value - 1) if hasattr(law, "pmf") else law.sf(value)
-    return np.minimum(1.0, 2 * np.minimum(law.cdf(value), above))
+def two_sided(law: Any, value: Any, *parameters: Any) -> Any:
+    """The exact p-value, under a law of scipy's, of a number that may be too small or too large.
+
+    The law's parameters come apart, because freezing a law costs more than computing it.
+    """
+    above = law.sf(value - 1 if hasattr(law, "pmf") else value, *parameters)
+    return np.minimum(1.0, 2 * np.minimum(law.cdf(value, *parameters), above))
 
 
 def p_of(counts: NDArray[np.int64], law: Law) -> float:
     """The exact p-value of the outcome whose count is the least likely, of all outcomes."""
-    tests = two_sided(binom(counts.sum(), law), counts)
+    tests = two_sided(binom, counts, counts.sum(), law)
     return float(min(1.0, len(law) * tests.min()))
 
 
@@ -69,7 +72,7 @@ def differs(law: Law, other: Law, draws: int, level: float) -> bool:
     """Whether `p_of` rejects a law at the level, with probability POWER, if another holds."""
     nearest = binom.ppf(np.where(other > law, 1 - POWER, POWER), draws, other)
     apart = np.where(other > law, nearest > draws * law, nearest < draws * law)
-    return bool((apart & (len(law) * two_sided(binom(draws, law), nearest) < level)).any())
+    return bool((apart & (len(law) * two_sided(binom, nearest, draws, law) < level)).any())
 
 
 def _distances(space: Space) -> Law:

@@ -103,8 +103,8 @@ def _smallest_share(words: int, replicas: int, share: float, level: float) -> fl
 
     def detects(more: float) -> bool:
         ours = binom.ppf(1 - POWER, words, share + (1 - share) * more)
-        law = binom(ours + replicas * share, words / (words + replicas))
-        return bool(two_sided(law, ours) < level)
+        both = ours + replicas * share
+        return bool(two_sided(binom, ours, both, words / (words + replicas)) < level)
 
     low, high = 0.0, 1.0
     if not detects(high):
@@ -350,7 +350,7 @@ def _as_often(codes: Codes | None, inside: NDArray[Any], other: NDArray[Any]) ->
     else:
         ours = np.bincount(codes, weights=one)
         all = ours + np.bincount(codes, weights=two)
-    tests = two_sided(binom(all[all > 0], part), ours[all > 0])
+    tests = two_sided(binom, ours[all > 0], all[all > 0], part)
     return float(min(1.0, tests.size * tests.min(initial=1.0)))
 
 
