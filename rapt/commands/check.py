@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rapt import models, params, paths
 from rapt.data.config import FilesSource
-from rapt.data.prepare import Prepared, prepare
 from rapt.param_types import level
-from rapt.text import embeddings
 from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.data.prepare import Prepared
 
 
 def check() -> params.Params:
@@ -43,6 +45,8 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
     Raises:
         RaptError: one line, which never contains text of the data.
     """
+    from rapt.data.prepare import prepare  # pandas, which every flow would wait for
+
     found = prepare(name, p.tasks[name], p.seed)
     for split, count in found.summary["rows"].items():
         if count < p.gate.min_rows:
@@ -102,6 +106,8 @@ def _model_problems(p: params.Params) -> Iterator[str]:
                 )
                 continue
             if is_table:
+                from rapt.text import embeddings  # wordfreq, which every flow would wait for
+
                 try:
                     embeddings.check(found)
                 except RaptError as error:
