@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,10 @@ from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.mechanisms.sphere import ANY_TEXTS, LARGEST, gaussian_delta, gaussian_mu
 from rapt.privacy.mechanisms.vectors import rounded
 from rapt.privacy.released import HiddenStates
-from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
 
 FROZEN = (
     "The first layers are public and frozen: they were not tuned on private texts, neither before "
