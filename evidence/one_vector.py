@@ -177,8 +177,8 @@ def _half(made: FramedText, eta: float) -> float:
         return 2 * eta
     from scipy.optimize import brentq
 
-    half = made.deviation(eta) / 2  # type: ignore[attr-defined]
-    return float(brentq(lambda e: made.deviation(e) - half, eta, 100 * eta))  # type: ignore[attr-defined]
+    half = made.size(eta) / 2
+    return float(brentq(lambda e: made.size(e) - half, eta, 100 * eta))
 
 
 def main(train: str, test: str) -> None:

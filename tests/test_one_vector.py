@@ -55,7 +55,7 @@ def test_each_lift_lifts_and_all_of_them_hide_the_noise(raw: Data, table: Embedd
 
 def test_half_the_sensitivity_is_half_the_noise() -> None:
     made = Gaussian()
-    assert made.deviation(one_vector._half(made, 8.0)) == pytest.approx(made.deviation(8.0) / 2)
+    assert made.size(one_vector._half(made, 8.0)) == pytest.approx(made.size(8.0) / 2)
     assert one_vector._half(replace(Purkayastha()), 8.0) == 16.0
 
 

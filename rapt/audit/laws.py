@@ -26,7 +26,7 @@ from rapt.privacy.mechanisms import (
     VectorMechanism,
     WordMechanism,
 )
-from rapt.privacy.mechanisms.base import Vectors
+from rapt.privacy.mechanisms.base import Law, Vectors
 from rapt.privacy.mechanisms.noise import NoiseMechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     """The draws of a mechanism for texts of equally many words.
 
     Attributes:
-        noise: of each search for all words, or of the released vectors, in units of 1/η:
+        noise: of each search for all words, or of the released vectors, in units of its size:
             (searches, texts, words, d).
         uniforms: (texts, words, k).
     """
@@ -152,7 +152,7 @@ def watched(
         released.append(kind.release(vectors, text.stream(), eta) - vectors)
     if kind.noise is None:
         return Seen(np.empty((0, *shape[:2], 0)), np.empty((*shape[:2], 0)))
-    return Seen(eta / kind.scale * np.array(released)[None], np.empty((*shape[:2], 0)))
+    return Seen(np.array(released)[None] / kind.size(eta), np.empty((*shape[:2], 0)))
 
 
 def before_noise(kind: Mechanism, words: Sequence[str], table: EmbeddingTable) -> Vectors:
@@ -180,11 +180,12 @@ def white_box(
     again = seen("again", FEW_TEXTS)
     one, other = forked(lambda process: seen(f"process {process}", FEW_TEXTS))
     where = f"in {table.dimension} dimensions"
-    laplacian = isinstance(kind, VectorMechanism) and kind.noise == "laplace"
+    noise = kind.noise if isinstance(kind, VectorMechanism) else None
     if isinstance(kind, NoiseMechanism) and not len(first.noise):
         yield Check(f"noise {where}: none is seen in a search", 0.0)
     for number in range(len(first.noise)):
-        four = [_split(part.noise[number], laplacian) for part in (first, again, one, other)]
+        parts = (first, again, one, other)
+        four = [_split(part.noise[number], noise or "spherical") for part in parts]
         for check in _noise_checks(four, table, isinstance(kind, VectorMechanism)):
             yield Check(f"noise {where}: {check.what}", check.p)
     if first.uniforms.size:
@@ -201,8 +202,11 @@ def white_box_excess(
 ) -> float | None:
     """The smallest factor on η that the tests of the noise's size, or of the law, detect.
 
-    The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it.
+    The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it. None: it is not known, as of Gaussian
+    noise, whose size is no multiple of 1/η.
     """
+    if isinstance(kind, VectorMechanism) and kind.noise == "gaussian":
+        return None
     if isinstance(kind, NoiseMechanism) or (isinstance(kind, VectorMechanism) and kind.noise):
         shape = table.dimension * _texts(kind, table) * _words(kind)
         return float(gamma.ppf(POWER, shape) / gamma.ppf(level / 2, shape))
@@ -230,16 +234,20 @@ class Split(NamedTuple):
     centred: Numbers
 
 
-def _split(noise: Numbers, laplacian: bool) -> Split:
-    """Split spherical noise, or Laplace noise, of which the sum of absolute values is the size."""
+def _split(noise: Numbers, law: Law) -> Split:
+    """Split noise; of Laplace noise the size is the sum of absolute values."""
     dimension = noise.shape[-1]
     length = np.linalg.norm(noise, axis=-1)
-    size = np.abs(noise).sum(axis=-1) if laplacian else length
-    uniform = gamma.cdf(length, dimension)
-    if laplacian:  # as normal numbers, whose direction is uniform and independent of their length
+    size = np.abs(noise).sum(axis=-1) if law == "laplace" else length
+    if law == "laplace":  # as normal numbers, whose direction does not depend on their length
         noise = norm.ppf(laplace.cdf(noise))
         length = np.linalg.norm(noise, axis=-1)
+    if law == "spherical":
+        uniform = gamma.cdf(length, dimension)
+    else:
         uniform = chi2.cdf(length**2, dimension)
+    if law == "gaussian":
+        size = gamma.isf(chi2.sf(length**2, dimension), dimension)
     with np.errstate(invalid="ignore"):
         direction = np.nan_to_num(noise / length[..., None])
     return Split(size, direction, uniform - 0.5)

@@ -14,10 +14,10 @@ from rapt.privacy.budget import budget
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts
 from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.mechanisms import parameters
-from rapt.privacy.mechanisms.claim import NO_GUARANTEE, NOTHING
+from rapt.privacy.mechanisms.claim import D_X, NO_GUARANTEE, NOTHING
 from rapt.privacy.privatizer import Privatizer
 
-D_X, UNPROTECTED = "d_X-privacy", "unprotected"
+UNPROTECTED = "unprotected"
 LABELS = (
     " The label of each training text is drawn once for each copy, by randomized response. It adds "
     "{epsilon:g} to the text's loss."
@@ -66,7 +66,7 @@ def statement(
     not_covered += [claim.caveat] if claim.caveat else []
     if 0 < delta < 1 and not claim.approximate:
         not_covered.append(FINITE.format(delta=delta, unit=claim.unit))
-    protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
+    protection = claim.kind if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
     if not of_words:
@@ -86,7 +86,7 @@ def statement(
             "conditions": list(claim.conditions),
             "proof": claim.places,
         }
-        if protection == D_X
+        if protected and claim.proof
         else None,
         "guarantee": _within(facts)
         + guarantee(privatizer, eta)
@@ -108,6 +108,7 @@ def statement(
         "spacing": spacing,
         "generator": generator,
         "budget_of_the_longest": budget(
+            claim.kind,
             privatizer.bound,
             privatizer.eta,
             counts.most,

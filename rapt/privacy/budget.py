@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
 from rapt.privacy.mechanisms.base import Vectors
-from rapt.privacy.mechanisms.claim import NO_GUARANTEE, NOTHING, Bound
+from rapt.privacy.mechanisms.claim import NOTHING, Bound
 from rapt.privacy.mechanisms.encoders import WORDS_OF_TEXT, public_texts
 from rapt.utils.memmap import take
 
@@ -104,6 +104,7 @@ def farthest(mechanism: Mechanism, space: Space) -> float:
 
 
 def budget(
+    kind: str,
     bound: Bound,
     eta: float,
     words: int,
@@ -115,6 +116,7 @@ def budget(
     It means nothing without the distances, and is not the ε of differential privacy.
 
     Args:
+        kind: of the claim.
         bound: of a word, or of a text as a whole.
         eta: the privacy parameter.
         words: number of them that got noise, over all releases of the text.
@@ -123,7 +125,7 @@ def budget(
     """
     text = words * bound + beside
     return {
-        "kind": "d_X-privacy" if bound.proven else NO_GUARANTEE,
+        "kind": kind,
         "metric": bound.metric,
         "words": words,
         "eta_per_word": eta,

@@ -79,6 +79,10 @@ def spending(kind: type[Mechanism], factor: float) -> Mechanism:
         (TokenRepresentation, 1.2),
         (SequenceRepresentation, 1.2),
         (Adept, 1.2),
+        (MECHANISMS["gaussian"], 1.2),
+        (MECHANISMS["split"], 1.2),
+        (MECHANISMS["dp-forward"], 1.2),
+        (MECHANISMS["dp-forward-as-coded"], 1.2),
     ],
 )
 def test_mutant_that_spends_another_eta(kind: type[Mechanism], factor: float) -> None:
@@ -86,7 +90,16 @@ def test_mutant_that_spends_another_eta(kind: type[Mechanism], factor: float) ->
 
 
 # Without a bound, or with one far above the loss that few draws can show.
-OUT_OF_REACH = ("truncated-gumbel", "cape-as-coded", "dpnr-as-coded", "ome-as-written", "gaussian")
+OUT_OF_REACH = (
+    "truncated-gumbel",
+    "cape-as-coded",
+    "dpnr-as-coded",
+    "ome-as-written",
+    "gaussian",
+    "sap",
+    "dp-forward",
+    "dp-forward-as-coded",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in OUT_OF_REACH])

@@ -13,7 +13,7 @@ SPACE = space_of(np.random.default_rng(0).standard_normal((200, 5)))
 
 def budget_of(made: Mechanism, eta: float, words: int) -> dict[str, Any]:
     bound = made.claim.at(eta, made.metric, len(SPACE.vectors))
-    return budget(bound, eta, words, distances(made, [SPACE]))
+    return budget(made.claim.kind, bound, eta, words, distances(made, [SPACE]))
 
 
 def test_losses_add_up_over_words() -> None:

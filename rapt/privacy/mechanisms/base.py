@@ -23,6 +23,8 @@ Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Distances = NDArray[np.float64]
+# Of noise: see VectorMechanism.
+Law = Literal["spherical", "laplace", "gaussian"]
 # Writes a text of new words for the words of one, with the random numbers that it needs.
 Rewriter = Callable[[Sequence[str], np.random.Generator], list[str]]
 
@@ -90,6 +92,13 @@ class Mechanism(ABC):
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 
+    def __post_init__(self) -> None:  # noqa: B027 - most have nothing to check
+        """Check the parameters.
+
+        Raises:
+            RaptError: one of them is not allowed.
+        """
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.claim = vars(cls).get("claim", Claim())
@@ -146,14 +155,18 @@ class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
     categories = "none"
-    # The law of its noise at η = 1, which `rapt audit` tests: of density exp(−‖z‖), or
-    # exp(−Σ|z|). None: another one.
-    noise: ClassVar[Literal["spherical", "laplace"] | None] = None
+    # The law of its noise of size 1, which `rapt audit` tests: of density exp(−‖z‖), exp(−Σ|z|) or
+    # exp(−‖z‖²/2). None: another one.
+    noise: ClassVar[Law | None] = None
 
     @property
     def scale(self) -> float:
-        """The factor of noise of that law."""
+        """The size of the noise at η = 1."""
         return 1.0
+
+    def size(self, eta: float) -> float:
+        """The size of the noise at η."""
+        return self.scale / eta
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
@@ -173,7 +186,7 @@ class VectorMechanism(Mechanism):
     def is_radial(self) -> bool:
         """Whether its density depends on the Euclidean distance from what it is without noise."""
         own = type(self).at_distance is not VectorMechanism.at_distance
-        return own or self.noise == "spherical"
+        return own or self.noise in ("spherical", "gaussian")
 
     @property
     def has_density(self) -> bool:
@@ -183,7 +196,8 @@ class VectorMechanism(Mechanism):
 
     def at_distance(self, distances: Distances, eta: float) -> Distances:
         """Return the log density at distances from what is released without noise, likewise."""
-        return -eta / self.scale * distances
+        sizes = distances / self.size(eta)
+        return -(sizes**2) / 2 if self.noise == "gaussian" else -sizes
 
     def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
         """Compute the log density of released vectors given originals, both (n, d): float64 (n,).
@@ -193,7 +207,7 @@ class VectorMechanism(Mechanism):
         """
         gap = released - self.represent(vectors, np.zeros(vectors.shape), eta)
         if self.noise == "laplace":
-            return -eta / self.scale * np.abs(gap).sum(axis=1)
+            return -np.abs(gap).sum(axis=1) / self.size(eta)
         return self.at_distance(np.linalg.norm(gap, axis=1), eta)
 
 

@@ -19,7 +19,7 @@ GRID = (
     "The law holds for real numbers. A sum of floating-point numbers betrays its terms in its last "
     "bits. Rounding to the grid removes these, not what a generator cannot reach in the tails."
 )
-NO_GUARANTEE = "no guarantee"
+D_X, NO_GUARANTEE = "d_X-privacy", "no guarantee"
 PROOFS = "docs/proofs.md"
 
 
@@ -104,6 +104,13 @@ class Claim:
                 f"{self.domain} and all S"
             )
         return f"P[M(w)=y] <= exp({bound}) * P[M(w')=y] for all {self.domain} and all y"
+
+    @property
+    def kind(self) -> str:
+        """The name of what it promises."""
+        if not self.proof:
+            return NO_GUARANTEE
+        return "(epsilon, delta)-differential privacy" if self.approximate else D_X
 
     @property
     def places(self) -> list[str]:

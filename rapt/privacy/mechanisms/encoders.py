@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rapt.text.table import EmbeddingTable
 
 Texts = Sequence[Sequence[str]]
+Known = dict[tuple[str, ...], NDArray[Any]]  # what a model made of texts
+Reading = Callable[[Texts], Iterable[NDArray[Any]]]
 TABLE_MEAN = "table"  # the encoder that is made of the table alone
 TEXTS, WORDS_OF_TEXT = 400, 20  # public texts, of the table's words
 BATCH = 32  # texts that a model reads at once
@@ -67,8 +69,8 @@ class ModelEncoder:
         before = getattr(places, "padding_idx", None)  # RoBERTa's first position is beyond it
         room = config.max_position_embeddings - (0 if before is None else before + 1)
         self._longest = min(room, self._tokenizer.model_max_length)
-        self._known: dict[tuple[str, ...], NDArray[np.float32]] = {}
-        self._states: dict[tuple[str, ...], NDArray[np.float32]] = {}
+        self._means: Known = {}
+        self._states: Known = {}
 
     def __call__(self, texts: Texts) -> Vectors:
         """Return the vector of each text, float32 (n, h).
@@ -76,13 +78,25 @@ class ModelEncoder:
         Raises:
             RaptError: a text has more tokens than the model reads.
         """
+        return np.array(self._each(texts, self._means, KEPT, self._read))
+
+    def states(self, texts: Texts) -> list[NDArray[np.float32]]:
+        """Return the states of each text's tokens, special ones included, float32 (n, h).
+
+        Raises:
+            RaptError: a text has more tokens than the model reads.
+        """
+        return self._each(texts, self._states, KEPT_STATES, self._read_states)
+
+    def _each(self, texts: Texts, known: Known, kept: int, read: Reading) -> list[NDArray[Any]]:
+        """Return what is known of each text, and read what is not."""
         every = [tuple(text) for text in texts]
-        new = [text for text in dict.fromkeys(every) if text not in self._known]
-        if len(self._known) + len(new) > KEPT:
-            self._known.clear()
+        new = [text for text in dict.fromkeys(every) if text not in known]
+        if len(known) + len(new) > kept:
+            known.clear()
             new = list(dict.fromkeys(every))
-        self._known.update(zip(new, self._read(new), strict=True))
-        return np.array([self._known[text] for text in every])
+        known.update(zip(new, read(new), strict=True))
+        return [known[text] for text in every]
 
     def _read(self, texts: Texts) -> Vectors:
         means = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
@@ -91,21 +105,12 @@ class ModelEncoder:
             means[rows] = (weights @ hidden)[:, 0].numpy()
         return means
 
-    def states(self, texts: Texts) -> list[NDArray[np.float32]]:
-        """Return the states of each text's tokens, special ones included, float32 (n, h).
-
-        Raises:
-            RaptError: a text has more tokens than the model reads.
-        """
-        every = [tuple(text) for text in texts]
-        new = [text for text in dict.fromkeys(every) if text not in self._states]
-        if len(self._states) + len(new) > KEPT_STATES:
-            self._states.clear()
-            new = list(dict.fromkeys(every))
-        for rows, hidden, attention in self._batches(new):
+    def _read_states(self, texts: Texts) -> list[NDArray[np.float32]]:
+        found = {}
+        for rows, hidden, attention in self._batches(texts):
             for row, own, count in zip(rows, hidden, attention.sum(1).tolist(), strict=True):
-                self._states[new[row]] = own[:count].numpy().copy()
-        return [self._states[text] for text in every]
+                found[int(row)] = own[:count].numpy().copy()
+        return [found[row] for row in range(len(texts))]
 
     def words_of_tokens(self, text: Sequence[str]) -> NDArray[np.int64]:
         """Return the place of the word of each of the text's tokens, (n,); -1 of special ones."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from rapt.paths import MINILM
 from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
+    Law,
     Space,
     TextVectorMechanism,
     Vectors,
@@ -27,11 +28,11 @@ from rapt.privacy.mechanisms.base import (
 )
 from rapt.privacy.mechanisms.claim import GRID, REAL, TABLE, Claim, Metric
 from rapt.privacy.mechanisms.encoders import model_encoder
+from rapt.privacy.mechanisms.gaussian import GaussianNoise, gaussian_delta
 from rapt.privacy.mechanisms.noise import spherical_noise
-from rapt.privacy.mechanisms.sphere import ANY_TEXTS, LARGEST, gaussian_delta, gaussian_mu
+from rapt.privacy.mechanisms.sphere import ANY_TEXTS
 from rapt.privacy.mechanisms.vectors import rounded
 from rapt.privacy.released import HiddenStates
-from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.text.table import EmbeddingTable
@@ -109,7 +110,7 @@ class Split(HiddenStateMechanism):
 
     name = "split"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
-    noise: ClassVar[Literal["spherical", "laplace"] | None] = "spherical"
+    noise: ClassVar[Law | None] = "spherical"
     claim = Claim(
         Metric("sum over tokens of the Euclidean distances of two texts' hidden states", summed),
         ("noise", "sphere", "grid", "states"),
@@ -141,7 +142,7 @@ class Sap(Split):
 
     name = "sap"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
-    noise: ClassVar[Literal["spherical", "laplace"] | None] = None
+    noise: ClassVar[Law | None] = None
     claim = Claim(
         unit="one text",
         published=Metric("sum over tokens of the distances of hidden states", summed),
@@ -191,7 +192,7 @@ class Sap(Split):
 
 
 @dataclass(frozen=True)
-class DpForward(HiddenStateMechanism):
+class DpForward(GaussianNoise, HiddenStateMechanism):
     """DP-Forward: the matrix of a text's states, clipped, plus Gaussian noise: (ε, δ) of any text.
 
     A text has as many positions as all others: it is cut or padded, and no mask is sent.
@@ -210,14 +211,11 @@ class DpForward(HiddenStateMechanism):
     )
     tokens: int = parameter(32, "positions of every text")
     clip: float = parameter(1.0, "C, the Frobenius norm to which larger matrices are shortened")
-    delta: float = parameter(1e-5, "δ, the probability up to which ε holds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check("tokens", self.tokens, "a whole number above 0", self.tokens > 0)
         check("clip", self.clip, "a number above 0", self.clip > 0)
-        check("delta", self.delta, "a number above 0 and below 1", 0 < self.delta < 1)
-        self._complete_claim(delta=self.delta)
 
     def states(
         self, texts: Sequence[Sequence[str]], table: EmbeddingTable
@@ -231,34 +229,10 @@ class DpForward(HiddenStateMechanism):
             found.append(whole)
         return found
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise of deviation 1, (n, d)."""
-        return rng.standard_normal((n, dimension))
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """The matrix with noise, (n, d): two of them are at most 2·C apart."""
-        return np.asarray(vectors + draws * self.deviation(eta))
-
-    def deviation(self, eta: float) -> float:
-        """σ at η; 0 at inf.
-
-        Raises:
-            RaptError: η is so large that float64 cannot tell σ from that of another δ.
-        """
-        if eta == inf:
-            return 0.0
-        if eta > LARGEST:
-            raise RaptError(f"eta: got {eta:g}, expected at most {LARGEST:g} with {self.name}.")
-        return self.sensitivity / gaussian_mu(eta, self.delta)
-
     @property
     def sensitivity(self) -> float:
-        """The largest distance of two clipped matrices that the noise is made for."""
+        """Of two clipped matrices."""
         return 2 * self.clip
-
-    def at_distance(self, distances: Distances, eta: float) -> Distances:
-        """That of normal noise."""
-        return -((distances / self.deviation(eta)) ** 2) / 2
 
 
 @dataclass(frozen=True)
@@ -296,7 +270,7 @@ class DpForwardAsCoded(DpForward):
 
         if eta == inf:
             return inf
-        mu = 2 * self.clip / self.deviation(eta)
+        mu = 2 * self.clip / self.size(eta)
         if gaussian_delta(mu, 0.0) <= self.delta:
             return 0.0
         highest = mu * (mu / 2 + sqrt(2 * log(1 / self.delta))) + 1

@@ -5,21 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, isinf, log, sqrt
+from math import isinf, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors, check, parameter
+from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors
 from rapt.privacy.mechanisms.claim import EUCLIDEAN, REAL, TABLE, Claim, Metric, euclidean
 from rapt.privacy.mechanisms.encoders import FramedText
+from rapt.privacy.mechanisms.gaussian import GaussianNoise
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.utils.errors import RaptError
 
 POINTS, PASSES = 1 << 15, 8  # of the grid of angles, and how often it is narrowed
 WIDEST = 700.0  # the first grid's ends
 DEPTH = 45.0  # nats below the mode, where the grid ends: beyond what 53 bits reach
-LARGEST = 1e20  # η of Gaussian noise
 FLAT = 1e-12  # a slope below which log-density is constant
 FRAME = (
     "The encoder, its mean and its coordinates are public and frozen: none of them was fitted on "
@@ -218,36 +218,8 @@ class SphereNoise(OnSphere):
         return np.asarray(vectors + draws / eta)
 
 
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ(ε) of Gaussian noise of μ = Δ/σ (Balle and Wang, 2018).
-
-    It is Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ). The second term is a scaled erfc: e^ε would overflow.
-    """
-    from scipy.special import erfcx, ndtr  # here, as every command reads params
-
-    near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
-    return float(ndtr(near) - np.exp(-(near**2) / 2) * erfcx(far / sqrt(2)) / 2)
-
-
-@lru_cache(64)
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest μ = Δ/σ that is (ε, δ)-private."""
-    from scipy.optimize import brentq
-
-    return float(
-        brentq(
-            lambda mu: gaussian_delta(mu, epsilon) - delta,
-            max(1e-12, sqrt(2 * epsilon) - 60),
-            sqrt(2 * epsilon) + 20,
-            xtol=1e-300,
-            rtol=1e-14,
-            maxiter=500,
-        )
-    )
-
-
 @dataclass(frozen=True)
-class Gaussian(OnSphere):
+class Gaussian(GaussianNoise, OnSphere):
     """The text's direction plus Gaussian noise: (ε, δ) between any two texts, analytically."""
 
     name = "gaussian"
@@ -261,37 +233,8 @@ class Gaussian(OnSphere):
         delta=1e-5,
         approximate=True,
     )
-    delta: float = parameter(1e-5, "δ, the probability up to which ε holds")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("delta", self.delta, "a number above 0 and below 1", 0 < self.delta < 1)
-        self._complete_claim(delta=self.delta)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise of deviation 1, (n, d)."""
-        return rng.standard_normal((n, dimension))
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """One vector for the text, (1, d): directions are at most 2 apart."""
-        return np.asarray(vectors + draws * self.deviation(eta))
-
-    def at_distance(self, distances: Distances, eta: float) -> Distances:
-        """That of normal noise."""
-        return -((distances / self.deviation(eta)) ** 2) / 2
-
-    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
-        """That of normal noise, float64 (n,)."""
-        return self.at_distance(euclidean(vectors, released), eta)
-
-    def deviation(self, eta: float) -> float:
-        """σ at η; 0 at inf.
-
-        Raises:
-            RaptError: η is so large that float64 cannot tell σ from that of another δ.
-        """
-        if eta == inf:
-            return 0.0
-        if eta > LARGEST:
-            raise RaptError(f"eta: got {eta:g}, expected at most {LARGEST:g} with {self.name}.")
-        return 2 / gaussian_mu(eta, self.delta)
+    @property
+    def sensitivity(self) -> float:
+        """Of two directions."""
+        return 2.0

@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors, check, parameter
+from rapt.privacy.mechanisms.base import Distances, Draws, Law, Space, Vectors, check, parameter
 from rapt.privacy.mechanisms.claim import REAL, TABLE, Claim, Metric
 from rapt.privacy.mechanisms.encoders import FramedText
 from rapt.privacy.mechanisms.sphere import ANY_TEXTS, FRAME, ONCE, TEXTS, of_texts, unit
@@ -50,7 +50,7 @@ ROOT = Metric("the square root of the dimension, between any two texts", _root)
 class LaplaceText(FramedText):
     """Laplace noise on each coordinate of an encoded text."""
 
-    noise: ClassVar[Literal["spherical", "laplace"] | None] = "laplace"
+    noise: ClassVar[Law | None] = "laplace"
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Laplace noise of scale 1, (n, d)."""

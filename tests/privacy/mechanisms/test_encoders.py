@@ -47,14 +47,14 @@ def test_a_text_s_vector_does_not_depend_on_the_others(backbone: Path) -> None:
     alone = np.concatenate([ModelEncoder(str(backbone))([text]) for text in TEXTS])
     np.testing.assert_allclose(whole, alone, atol=1e-5)
     np.testing.assert_array_equal(whole[0], whole[3])
-    assert len(encode._known) == 4
+    assert len(encode._means) == 4
 
 
 def test_what_a_model_keeps_is_bounded(backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT", 3)
     encode = ModelEncoder(str(backbone))
     first = [encode([text])[0] for text in TEXTS]
-    assert len(encode._known) <= 3
+    assert len(encode._means) <= 3
     np.testing.assert_allclose(encode(TEXTS), first, atol=1e-5)
 
 

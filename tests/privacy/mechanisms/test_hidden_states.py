@@ -12,8 +12,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.mechanisms.gaussian import gaussian_delta
 from rapt.privacy.mechanisms.hidden_states import DpForwardAsCoded
-from rapt.privacy.mechanisms.sphere import gaussian_delta
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -109,7 +109,7 @@ def test_dp_forward_as_coded_holds_more_than_twice_its_epsilon(
     assert made.holds(claimed) == pytest.approx(holds, rel=0.005)
     assert made.claim.loss(claimed, 1.0) == made.holds(claimed)
     mended: Any = mechanism(type="dp-forward")
-    mu = 2 * mended.clip / mended.deviation(claimed)
+    mu = 2 * mended.clip / mended.size(claimed)
     assert gaussian_delta(mu, claimed) == pytest.approx(1e-5, rel=1e-6)
 
 
