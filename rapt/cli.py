@@ -16,6 +16,7 @@ from rapt import __version__
 from rapt.commands.audit import audit, mechanisms
 from rapt.commands.calibrate import calibrate
 from rapt.commands.clean import clean
+from rapt.commands.distinguish import distinguish
 from rapt.commands.ledger import ledger
 from rapt.commands.try_ import try_
 from rapt.options import (
@@ -173,6 +174,7 @@ def privatize(
 
 app.command(rich_help_panel=TEXT)(predict)
 app.command(rich_help_panel=TEXT)(calibrate)
+app.command(rich_help_panel=TEXT)(distinguish)
 app.command(rich_help_panel=TEXT)(ledger)
 app.command("try", rich_help_panel=TEXT)(try_)
 

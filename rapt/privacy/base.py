@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
@@ -20,6 +21,9 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError, wrong_eta
 
 Kind = TypeVar("Kind", bound=Mechanism)
+
+
+NO_PROMISE = inf, 0.0  # the loss between two texts
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,13 @@ class AnyPrivatizer(ABC, Generic[Kind]):
     @abstractmethod
     def bound(self) -> Bound:
         """The bound of one unit."""
+
+    @abstractmethod
+    def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
+        """Return the most that a release can tell two texts apart: (ε in nats, δ).
+
+        ε is inf where nothing is promised, as of texts of which one is longer, word for word.
+        """
 
     @property
     @abstractmethod

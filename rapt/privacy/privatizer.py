@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.base import AnyPrivatizer, PreparedText, Stated, as_float32
+from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, PreparedText, Stated, as_float32
 from rapt.privacy.budget import distances, farthest
 from rapt.privacy.categories import ALL, VERBATIM
 from rapt.privacy.fates import NOISE, PLACEHOLDER, SHARED, verbatim
@@ -96,6 +96,23 @@ class Privatizer(AnyPrivatizer[Any]):
     def bound(self) -> Bound:
         """The bound of a word; unknown words may become any of the table."""
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
+
+    def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
+        """See `AnyPrivatizer`: the losses of the words that differ add up."""
+        if not np.array_equal(one.sources, other.sources):
+            return NO_PROMISE
+        loss = delta = 0.0
+        for at in np.unique(one.sources):  # a word that shares its noise costs nothing
+            if (one.words[at], one.groups[at]) == (other.words[at], other.groups[at]):
+                continue
+            group = one.groups[at]
+            if group != other.groups[at] or group == VERBATIM:
+                return NO_PROMISE
+            space = self._whole() if group == self._unknown else self.spaces()[group]
+            vectors = self.table.embed([one.words[at], other.words[at]])
+            (distance,) = self.mechanism.distance(space, vectors[:1], vectors[1:])
+            loss, delta = loss + self.bound.loss(float(distance)), delta + self.bound.delta
+        return loss, delta
 
     def stated(self) -> Stated:
         """Return what a statement says of each word."""

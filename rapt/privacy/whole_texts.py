@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rapt.privacy.base import AnyPrivatizer, Kind, PreparedText, Stated, as_float32
+from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, Kind, PreparedText, Stated, as_float32
 from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
-from rapt.privacy.mechanisms.base import Rewriter, Vectors, means
-from rapt.privacy.mechanisms.claim import Bound
+from rapt.privacy.mechanisms.base import Rewriter, Space, Vectors, means
+from rapt.privacy.mechanisms.claim import ONE_WORD, Bound
 from rapt.privacy.mechanisms.hidden_states import HiddenStateMechanism
 from rapt.privacy.privatizer import Privatizer, WordVectorPrivatizer
 from rapt.privacy.released import (
@@ -41,6 +41,20 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
     def bound(self) -> Bound:
         """The bound of a text."""
         return self.claim.at(self.eta, self.mechanism.metric, 1)
+
+    def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
+        """See `AnyPrivatizer`; a claim of one word counts once for each that differs."""
+        vectors = [self.encoded([text.words]) for text in (one, other)]
+        if vectors[0].shape != vectors[1].shape:
+            return NO_PROMISE
+        space = Space(self.table.vectors, self.table.frequency)
+        (distance,) = self.mechanism.distance(space, *vectors)
+        steps = 1
+        if self.claim.domain == ONE_WORD:
+            if len(one.words) != len(other.words):
+                return NO_PROMISE
+            steps = sum(a != b for a, b in zip(one.words, other.words, strict=True))
+        return steps * self.bound.loss(float(distance)), steps * self.bound.delta
 
     def stated(self) -> Stated:
         """Return what a statement says of each text."""

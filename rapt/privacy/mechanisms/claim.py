@@ -20,6 +20,7 @@ GRID = (
     "bits. Rounding to the grid removes these, not what a generator cannot reach in the tails."
 )
 D_X, NO_GUARANTEE = "d_X-privacy", "no guarantee"
+ONE_WORD = "texts w, w' that differ in one word"  # the domain of a claim
 PROOFS = "docs/proofs.md"
 
 

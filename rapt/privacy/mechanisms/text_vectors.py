@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.base import Distances, Draws, Law, Space, Vectors, check, parameter
-from rapt.privacy.mechanisms.claim import REAL, TABLE, Claim, Metric
+from rapt.privacy.mechanisms.claim import ONE_WORD, REAL, TABLE, Claim, Metric
 from rapt.privacy.mechanisms.encoders import FramedText
 from rapt.privacy.mechanisms.sphere import ANY_TEXTS, FRAME, ONCE, TEXTS, of_texts, unit
 
 CONDITIONS = (TABLE, FRAME, REAL, ONCE)
-ONE_WORD = "texts w, w' that differ in one word"
 INTEGER, FRACTION = 5, 5  # bits of a coordinate beside its sign
 BITS = 1 + INTEGER + FRACTION
 
