@@ -133,6 +133,11 @@ class AnyPrivatizer(ABC, Generic[Kind]):
     def bound(self) -> Bound:
         """The bound of one unit."""
 
+    @property
+    @abstractmethod
+    def max_loss(self) -> float:
+        """The most that one unit loses against another, in nats; inf: no bound."""
+
     @abstractmethod
     def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
         """Return the most that a release can tell two texts apart: (ε in nats, δ).

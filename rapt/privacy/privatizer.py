@@ -120,8 +120,8 @@ class Privatizer(AnyPrivatizer[Any]):
         return Stated(self.scheme.scope(), "words", more, self.scheme.not_covered())
 
     @cached_property
-    def max_loss_per_word(self) -> float:
-        """The most that a word with noise loses, against any other word of the table.
+    def max_loss(self) -> float:
+        """See `AnyPrivatizer`: of a word with noise, against any other word of the table.
 
         Under any scheme a word may get noise from the whole table, if the table does not know it.
         """

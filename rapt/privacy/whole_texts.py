@@ -42,6 +42,11 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
         """The bound of a text."""
         return self.claim.at(self.eta, self.mechanism.metric, 1)
 
+    @cached_property
+    def max_loss(self) -> float:
+        """See `AnyPrivatizer`: of a text of public words against the farthest such text."""
+        return self.bound.loss(max(self.distances.values()))
+
     def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
         """See `AnyPrivatizer`; a claim of one word counts once for each that differs."""
         vectors = [self.encoded([text.words]) for text in (one, other)]

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 
 from rapt.data.nested import EXPECTED, NoText, texts_of, with_texts
 from rapt.measures import strength
-from rapt.privacy.base import PreparedText, check_categories
+from rapt.privacy.base import AnyPrivatizer, PreparedText, check_categories
 from rapt.privacy.categories import Scheme, expanded
 from rapt.privacy.fates import NOISE, PLACEHOLDER, Word
 from rapt.privacy.mechanisms import word_mechanism
@@ -270,7 +270,7 @@ class TextPrivatizer:
         own = account or self.account()
         own.spend(
             accounts(released, self.privatizer),
-            self.privatizer.max_loss_per_word,
+            self.privatizer.max_loss,
             "/".join(map(str, names)),
         )
         if account is None and own.spent.again:
@@ -301,7 +301,9 @@ class Mapper:
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 
-def accounts(released: Iterable[Sequence[Word]], privatizer: Privatizer) -> Iterator[Counted]:
+def accounts(
+    released: Iterable[Sequence[Word]], privatizer: AnyPrivatizer[Any]
+) -> Iterator[Counted]:
     """Yield what the ledger counts of each text in which a word got noise."""
     for words in released:
         noisy = ((word.original, word.fate == NOISE) for word in words)

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from rapt import paths
 from rapt.baselines import local
 from rapt.baselines.combined import combined, weights
+from rapt.privacy.released import HiddenStates, TextVector, positions
 from rapt.serving.protocol import Provider, Text, asked, served_kind
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
@@ -100,28 +101,35 @@ def _train(folder: Path) -> pa.Table:
     if not path.is_file():
         raise RaptError(f"combine: got no {path}, expected labelled rows there.")
     rows = files.read_parquet(path)
-    if missing := {"example_id", "words", "segment", "label"} - {*rows.column_names}:
+    columns = {*rows.column_names}
+    needed = {"example_id", "label"}
+    if not {*TextVector.columns, *HiddenStates.columns} & columns:
+        needed |= {"words", "segment"}
+    if missing := needed - columns:
         raise RaptError(f"combine: got {path} without {min(missing)}, expected that column.")
     return rows
 
 
 def _sent(released: pa.Table, contract: Contract) -> list[Text]:
     """Return rows of a release as a query has them, without words beyond what a model reads."""
+    read = positions(released)
+    plain = released["plain"].to_pylist() if "plain" in released.column_names else None
+    ends = np.cumsum([len(words) for words in read.words])
     texts = []
-    for row in released.to_pylist():
-        places = row["segment"]
+    for row, (words, places, end) in enumerate(zip(read.words, read.segments, ends, strict=True)):
         parts = [[at for at, of in enumerate(places) if of == k] for k in range(contract.segments)]
         sizes = list(map(len, parts))
-        read = served_kind(contract).readable(sizes, contract.max_tokens, chat=contract.chat)
-        kept = [at for part, which in zip(parts, read, strict=True) for at in part[which]]
+        fits = served_kind(contract).readable(sizes, contract.max_tokens, chat=contract.chat)
+        kept = [at for part, which in zip(parts, fits, strict=True) for at in part[which]]
         vectors = None
-        if contract.statement.vectors:
-            vectors = np.array([row["vectors"][at] for at in kept], "<f4").tobytes()
+        if read.vectors is not None:
+            own = read.vectors[end - len(words) : end]
+            vectors = own[kept].astype("<f4").tobytes()
         texts.append(
             Text(
-                words=[row["words"][at] for at in kept],
+                words=[words[at] for at in kept],
                 segment=[places[at] for at in kept],
-                plain=row.get("plain") or [],
+                plain=plain[row] or [] if plain else [],
                 vectors=vectors,
             )
         )

@@ -218,6 +218,10 @@ def _hold(contract: Contract, release: Path) -> None:
 
 
 def _as_sent(text: Text) -> str:
+    from rapt.privacy.released import STAND_IN
+
+    if text.vectors is not None and {*text.words} == {STAND_IN}:
+        return f"{len(text.words)} vectors, {len(text.vectors):,} bytes"
     segments = [
         [word for word, segment in zip(text.words, text.segment, strict=True) if segment == number]
         for number in sorted({0, *text.segment})

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from rapt import defaults
 from rapt.kinds.messages import Text
 from rapt.measures import strength
-from rapt.privacy.base import PreparedText
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
 from rapt.privacy.mechanisms import mechanism
@@ -22,6 +23,7 @@ from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.restoring import Map
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import Account, Ledger, checked
+from rapt.release.sentences import Counted, Unit, counted
 from rapt.release.text import AGAIN, TextPrivatizer, accounts, tagged_pieces
 from rapt.serving.protocol import served_kind
 from rapt.tasks import TASKS
@@ -70,18 +72,14 @@ class PredictionPrivatizer:
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._of_vectors: Privatizer | None = None
-        self._made: Privatizer | None = None  # of whichever there is
+        self._of_texts: AnyPrivatizer[Any] | None = None
+        self._made: AnyPrivatizer[Any] | None = None  # of whichever there is
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
         statement = contract.statement
         if contract.kind not in TASKS:
             raise RaptError(f"adapter: {not_allowed('kind', contract.kind, TASKS)}")
         law = mechanism(statement.mechanism, **statement.parameters)
-        if not law.releases.aligned:
-            raise RaptError(
-                f"adapter: got one tuned on releases of {law.releases.name}, expected one tuned on "
-                "a word, or a vector, for each word: a new text is privatized word by word."
-            )
         if law.releases.has_vectors != statement.vectors:
             raise RaptError(
                 f"adapter: got releases {statement.releases!r} of mechanism {law.name}, expected "
@@ -90,13 +88,18 @@ class PredictionPrivatizer:
         if eta == math.inf and not statement.vectors:
             return
         table = table or defaults.table(statement.embedding)
+        if not law.releases.aligned:
+            opened = EmbeddingTable(table)
+            self._of_texts = self._made = law.privatizer(table=opened, eta=eta)
+            self._check(opened)
+            return
         if statement.vectors:
             opened = EmbeddingTable(table)
             made = law.privatizer(table=opened, eta=eta, categories=statement.categories)
             self._of_vectors = self._made = of_words(made)
             if not allow_weak and math.isfinite(eta):
-                strength.check(self._made)
-            self._check(self._made.table)
+                strength.check(self._of_vectors)
+            self._check(opened)
             return
         self._privatizer = TextPrivatizer(
             table=table,
@@ -108,9 +111,10 @@ class PredictionPrivatizer:
             language=language,
             allow_weak=allow_weak,
         )
-        self._made = self._privatizer.privatizer
-        self._check(self._made.table)
-        self._plain = _groups_of_plain(self._made, contract.plain)
+        made = self._privatizer.privatizer
+        self._made = made
+        self._check(made.table)
+        self._plain = _groups_of_plain(made, contract.plain)
 
     def _check(self, table: EmbeddingTable) -> None:
         statement = self.contract.statement
@@ -132,6 +136,8 @@ class PredictionPrivatizer:
         Raises:
             RaptError: texts are in another language than expected, or beyond their budget.
         """
+        if self._of_texts:
+            return self._whole(self._of_texts, texts)
         kind, contract = served_kind(self.contract), self.contract
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, shown, counts = [], list[list[Word]](), Counts()
@@ -157,7 +163,32 @@ class PredictionPrivatizer:
             is_one = kind.part(0) is not None
             shown += [list(chain.from_iterable(words))] if is_one else words
         if self._made:
-            self._account.spend(accounts(shown, self._made), self._made.max_loss_per_word)
+            self._account.spend(accounts(shown, self._made), self._made.max_loss)
+        return sent, counts
+
+    def _whole(
+        self, privatizer: AnyPrivatizer[Any], texts: Sequence[Sequence[str]]
+    ) -> tuple[list[Text], Counts]:
+        """Privatize each text as a whole: of its positions a model reads the first."""
+        tagged = tagged_pieces(Tagger(self._tagger), [" ".join(text) for text in texts])
+        words = [[word for piece in pieces for word in piece.words] for pieces in tagged]
+        if math.isfinite(self.eta):
+            form = privatizer.table.form
+            every = (counted(((word, True) for word in own), form) for own in words)
+            units = [Counted(Unit(one.whole.key, 1)) for one in every if one]
+            self._account.spend(units, privatizer.max_loss)
+            made = list(privatizer.release(PreparedText(own, [0] * len(own)) for own in words))
+        else:
+            made = [privatizer.unprotected(own) for own in words]
+        counts, sent = Counts(), []
+        for one in made:
+            counts.add_fates(one.fates)
+            read = slice(self.contract.max_tokens)
+            vectors = None if one.vectors is None else one.vectors[read].astype("<f4").tobytes()
+            positions = one.words[read]
+            sent.append(
+                Text(words=positions, segment=[0] * len(positions), plain=[], vectors=vectors)
+            )
         return sent, counts
 
     def said(self, counts: Counts) -> Iterator[str]:
@@ -166,6 +197,19 @@ class PredictionPrivatizer:
             yield "unprotected: eta is inf, every word goes to the model as it is"
             return
         statement, most = self.contract.statement, counts.most
+        assert self._made
+        loss = (most * self._made.bound).loss(1.0)
+        if self._of_texts:
+            bound = f"at most {loss:g}" if math.isfinite(loss) else "without a bound"
+            unit = self._made.releases.name
+            yield f"{statement.mechanism} at eta {self.eta:g} releases {unit}"
+            yield (
+                "each prediction spends privacy, also of a text that was asked about before. The "
+                f"privacy loss of a text is {bound} for each unit of distance"
+            )
+            if self._account.spent.again:
+                yield AGAIN
+            return
         scope = ", ".join(statement.categories or ["every word"])
         scope += " of entities" * (statement.protect == "entities")
         kinds = counts.kinds(VERBATIM_KIND).items()
@@ -175,8 +219,6 @@ class PredictionPrivatizer:
             f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
             f"placeholders; as they are: {verbatim or 'none'}"
         )
-        assert self._made
-        loss = (most * self._made.bound).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before. The "

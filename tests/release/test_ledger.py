@@ -337,7 +337,7 @@ def test_a_release_counts_its_texts_and_the_statement_says_nothing_of_it(
     job: Job, make: Callable[..., TextPrivatizer]
 ) -> None:
     privatizer = make(eta=0.1, categories=("noun",))
-    nats = privatizer.privatizer.max_loss_per_word
+    nats = privatizer.privatizer.max_loss
     counts = job.run(privatizer)
     assert (counts.again, counts.nats) == (0, pytest.approx(3 * nats))
     assert Ledger().total()[:2] == (1, 1)  # no word of the others got noise
@@ -358,7 +358,7 @@ def test_a_refusal_in_the_middle_of_a_file_leaves_nothing(
     before = set(os.listdir(job.path.parent))
     free = make(eta=0.1)
     with pytest.raises(OverBudget, match=r"^budget: got "):
-        job.run(make(eta=0.1, budget=13.5 * free.privatizer.max_loss_per_word))
+        job.run(make(eta=0.1, budget=13.5 * free.privatizer.max_loss))
     assert set(os.listdir(job.path.parent)) == before
     assert Ledger().total() == (0, 0, 0)
 
@@ -382,9 +382,9 @@ def test_a_run_that_stopped_has_spent_nothing_and_goes_on(
         job.run(privatizer)
     assert Ledger().total() == (0, 0, 0)
     assert job.run(make(eta=0.1, budget=9e8)).nats == pytest.approx(
-        3 * privatizer.privatizer.max_loss_per_word
+        3 * privatizer.privatizer.max_loss
     )
-    assert Ledger().total() == (20, 1, pytest.approx(3 * privatizer.privatizer.max_loss_per_word))
+    assert Ledger().total() == (20, 1, pytest.approx(3 * privatizer.privatizer.max_loss))
 
 
 # Every way to release text; 5 words of it get noise.
@@ -409,7 +409,7 @@ def test_every_way_counts_warns_and_refuses(
     make: Callable[..., TextPrivatizer],
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    nats = 5 * make(eta=0.1).privatizer.max_loss_per_word
+    nats = 5 * make(eta=0.1).privatizer.max_loss
     within = make(eta=0.1, budget=2.5 * nats)
     release(within)
     assert not recwarn.list
@@ -427,7 +427,7 @@ def test_workers_of_datasets_count_each_text_once(make: Callable[..., TextPrivat
     texts = [f"Bob met {word}" for word in "abcdefghij"]
     mapper = make(eta=0.1).mapper()
     Dataset.from_dict({"text": texts}).map(mapper, batched=True, batch_size=2, num_proc=2)
-    nats = make(eta=0.1).privatizer.max_loss_per_word
+    nats = make(eta=0.1).privatizer.max_loss
     assert Ledger().total() == (10, 6, pytest.approx(3 * nats))
 
 

@@ -269,7 +269,7 @@ def test_the_ledger_counts_what_is_sent(
     contract = contract_of(options[1])
     assert AGAIN not in rapt(*options).stderr
     made = repeater(contract, folder)
-    nats = (made._of_vectors or made._privatizer.privatizer).max_loss_per_word  # type: ignore[union-attr]
+    nats = (made._of_vectors or made._privatizer.privatizer).max_loss  # type: ignore[union-attr]
     assert Ledger().total() == (1, 1, pytest.approx(5 * nats))
     refused = rapt(*options, "--budget", 9 * nats)
     assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.stdout == ""
@@ -284,7 +284,7 @@ def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path
     assert Ledger().total() == (
         1,
         1,
-        pytest.approx(2 * made._privatizer.privatizer.max_loss_per_word),
+        pytest.approx(2 * made._privatizer.privatizer.max_loss),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt import params
-from rapt.privacy.released import HiddenStates, NewText, Released, TextVector
+from rapt.kinds.messages import Text
+from rapt.privacy.released import STAND_IN, HiddenStates, NewText, Released, TextVector
+from rapt.release.ledger import Ledger
 from rapt.release.text import TAGGER
 from rapt.reporting.utility_table import utility
 from rapt.results import reader
@@ -93,6 +96,26 @@ def walk(method: str, unit: type[Released]) -> dict[str, Any]:
     return statement
 
 
+def predicted(model: Adapted) -> list[Text]:
+    """Ask for the class of a new text, whose release the ledger counts; returns what is sent."""
+    table = Path("models/tables/minilm")
+    privatize = PredictionPrivatizer(model.contract, 3.0, table, TAGGER)
+    sent, counts = privatize([["nouna verbb nounc"]])
+    assert sum(model.answer(sent)[0]) == pytest.approx(1)
+    assert privatize([["nouna verbb nounc"]])[0][0].vectors != sent[0].vectors
+    first, second, again = privatize.said(counts)
+    assert first.endswith(f"at eta 3 releases {model.contract.statement.releases}")
+    assert "the privacy loss of a text is " in second.lower()
+    assert again.startswith("The ledger knows some of these texts")
+    assert Ledger().total()[:2] == (1, 2)
+    clear, _ = PredictionPrivatizer(model.contract, math.inf, table, TAGGER)(
+        [["nouna verbb nounc"]]
+    )
+    assert np.isfinite(np.frombuffer(clear[0].vectors or b"", "<f4")).all()
+    assert Ledger().total()[:2] == (1, 2)
+    return sent
+
+
 def gate(method: str) -> dict[str, Any]:
     """Check a release, and return the gate's JSON; raise if it fails."""
     out = Path(f"data/private/mine/{method}-3")
@@ -123,9 +146,8 @@ def test_a_vector_for_each_text_goes_from_the_release_to_every_cell(
     model = Adapted(Path("models/adapters/mine-tiny-lora-whole-3/seed-0"))
     assert model.contract.statement.releases == TextVector.name
     assert model.contract.statement.vectors
-    table = Path("models/tables/minilm")
-    with pytest.raises(RaptError, match=r"^adapter: got one tuned on releases of one vector for"):
-        PredictionPrivatizer(model.contract, 3.0, table, TAGGER)
+    (sent,) = predicted(model)
+    assert (sent.words, sent.segment) == ([STAND_IN], [0])
 
 
 @pytest.mark.slow
@@ -143,6 +165,9 @@ def test_hidden_states_enter_a_provider_s_model_after_the_user_s_layers(
     assert model.contract.statement.layer == 1
     backbone = model._model.backbone.get_base_model()
     assert len(backbone.encoder.layer) == 1
+    (sent,) = predicted(model)
+    assert {*sent.words} == {STAND_IN} and len(sent.vectors or b"") == 4 * 8 * len(sent.words)
+    assert len(sent.words) == 4 or kind == "split"
     with edited() as content:
         content["methods"]["states"]["mechanism"]["layer"] = 2
     with pytest.raises(RaptError, match=r"^layer: got 2, expected at most 1"):
