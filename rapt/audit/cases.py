@@ -278,6 +278,7 @@ def _circle(kind: Mechanism, draws: int, eta: float = 1.0, apart: int = CIRCLE /
 COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "truncated-gumbel": _equidistant,
     "adept": _corners,
+    "snd-as-coded": _corners,
     "vmf": _circle,
     "purkayastha": _circle,
     "sphere-noise": partial(_circle, eta=4.0, apart=CIRCLE // 6),

@@ -30,7 +30,12 @@ from rapt.privacy.mechanisms.text_vectors import (
     Ome,
     OmeAsWritten,
 )
-from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
+from rapt.privacy.mechanisms.vectors import (
+    Adept,
+    SequenceRepresentation,
+    SplitNDenoise,
+    TokenRepresentation,
+)
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.registry import Registry
 
@@ -52,6 +57,7 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
         TruncatedGumbel,
         Optimal,
         TokenRepresentation,
+        SplitNDenoise,
         SequenceRepresentation,
         Adept,
         VonMisesFisher,

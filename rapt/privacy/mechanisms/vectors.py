@@ -20,6 +20,8 @@ from rapt.privacy.mechanisms.claim import EUCLIDEAN, GRID, REAL, TABLE, Claim, M
 from rapt.privacy.mechanisms.encoders import EncodedText
 from rapt.privacy.mechanisms.noise import spherical_noise
 
+LEAST = -700.0  # nats: float64 reaches no further
+
 
 def _grid() -> float:
     return parameter(2.0**-10, "the spacing that released numbers are rounded to")
@@ -50,6 +52,50 @@ class TokenRepresentation(WordVectorMechanism):
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """A vector for each word, (n, d); at η = inf its own, rounded."""
         return rounded(vectors + draws / eta, self.grid)
+
+
+def _l1(_: SplitNDenoise, __: Space, one: Vectors, other: Vectors) -> Distances:
+    return np.asarray(np.abs(np.asarray(one, np.float64) - other).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class SplitNDenoise(WordVectorMechanism):
+    """Split-and-Denoise's noise as its authors' code draws it: each coordinate has its own size.
+
+    With one size for the whole vector it is `token-representation`, which is the mended variant.
+    What its user denoises on their own machine is `+ local`, which also reads the raw text there.
+    """
+
+    name = "snd-as-coded"
+    source = "Mai et al., 2024, Split-and-Denoise, arXiv 2310.09130, the authors' code"
+    claim = Claim(
+        Metric("sum of the absolute differences of two word embeddings", _l1),
+        ("noise-by-coordinate", "grid"),
+        conditions=(TABLE, GRID),
+        published=EUCLIDEAN,
+        caveat="Its paper draws one size for the whole vector, its code one for each coordinate. "
+        "The loss adds up over coordinates: it is up to eta * sqrt(dimension) times the Euclidean "
+        "distance. The noise is sqrt(dimension / 3) times as large.",
+    )
+    grid: float = _grid()
+
+    def __post_init__(self) -> None:
+        check("grid", self.grid, "a number above 0", self.grid > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1, (n, d): for each number a Gamma(d) size times one from -1 to 1."""
+        return rng.gamma(dimension, size=(n, dimension)) * rng.uniform(-1, 1, (n, dimension))
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """A vector for each word, (n, d); at η = inf its own, rounded."""
+        return rounded(vectors + draws / eta, self.grid)
+
+    def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
+        """The sum over coordinates of log P[Gamma(d - 1) > η·|z|], float64 (n,)."""
+        from scipy.stats import gamma  # here, as every command reads params
+
+        logs = gamma(vectors.shape[1] - 1).logsf(eta * np.abs(released - vectors))
+        return np.asarray(np.maximum(logs, LEAST).sum(axis=1))
 
 
 @dataclass(frozen=True)
