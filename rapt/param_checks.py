@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # What a use of a release may need of its unit (`Released`), in words.
 NEEDED = {
     "aligned": "a word for each word",
+    "by_word": "a word, or a state, for each word",
     "has_channel": "words alone, one for each word",
     "has_words": "words",
 }
@@ -280,9 +281,11 @@ def _uses(p: Params) -> Iterable[tuple[str, str, str]]:
     for method, eta in product(sweep.methods, sweep.etas):
         if (wanted := level(eta)) and wanted.measure != "linked":
             yield method, f"the level {eta}", "aligned"
-    of_words = [*(sweep.inversions if sweep.invert else ())]
-    of_words += sweep.recognitions if sweep.recognize else ()
-    for method, attack in product(sweep.attacked, of_words):
+    for method, attack in product(sweep.attacked, sweep.inversions if sweep.invert else ()):
+        inversion = p.attacks.get(attack)
+        reads_states = isinstance(inversion, Inversion) and inversion.reads_states
+        yield method, f"attack {attack}", "by_word" if reads_states else "aligned"
+    for method, attack in product(sweep.attacked, sweep.recognitions if sweep.recognize else ()):
         yield method, f"attack {attack}", "aligned"
     for method, attack in product(sweep.attacked, sweep.inferences if sweep.infer else ()):
         how = p.attacks.get(attack)

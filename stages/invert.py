@@ -5,7 +5,6 @@ from rapt.attacks import victims as attacked_texts
 from rapt.attacks.base import Inversion, Pairs, Public
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
-from rapt.privacy.privatizer import of_words
 from stages import run
 from stages.attacked import Attacked
 
@@ -15,7 +14,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     on = Attacked.release("invert", attack, task, method, eta)
     how, seed = on.attack, on.params.seed
     assert isinstance(how, Inversion)
-    privatizer = of_words(seeded.privatizer_of(on.statement, eta))
+    privatizer = seeded.privatizer_of(on.statement, eta)
     own, attacked = on.tagged("train"), on.tagged("test")
     texts = {
         name: attacked_texts.public(privatizer, on.tagged("train", name), attacked)
@@ -27,13 +26,17 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         channel = Channel.load(path, len(privatizer.table.words))
     public = Public.of(privatizer, channel, [text for some in texts.values() for text in some])
     words = attacked_texts.spelled(privatizer, own)
+    mine = list(attacked_texts.prepared(privatizer, own))
+    theirs = list(attacked_texts.prepared(privatizer, attacked))
     victims = attacked_texts.victims_of(privatizer, attacked)
     scores, baselines, inverter = {}, {"majority": victims.majority()}, None
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.
     for k in on.seeds(how.takes):
         if inverter is None or how.reads_pairs:
-            inverter = how.fit(public, Pairs(words, on.copy(k, "train")), seed + k)
-        released = [on.copy(k + i, "test") for i in range(how.takes)]
+            known = on.copy(k, "train").by_word(privatizer, mine)
+            inverter = how.fit(public, Pairs(words, known), seed + k)
+        copies = (on.copy(k + i, "test") for i in range(how.takes))
+        released = [copy.by_word(privatizer, theirs) for copy in copies]
         errors = None
         if inverter.vectors and victims.protected.any():
             errors = victims.squared_errors(inverter.vectors, released[0], privatizer.table)

@@ -10,7 +10,7 @@ from rapt.attacks.attributes import AttributeEncoder, AttributeHidden, Attribute
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian, ContextualBayesian
 from rapt.attacks.entities import Ner
-from rapt.attacks.inversion import Averaging, MaskedToken, NearestNeighbour
+from rapt.attacks.inversion import Averaging, MaskedToken, NearestNeighbour, NearestRow
 from rapt.attacks.linkage import LikelihoodLinkage
 from rapt.attacks.membership import Lira, MembershipLoss
 from rapt.attacks.trained_inversion import Autoencoder, MlpInversion, TrainedReconstruction
@@ -20,6 +20,7 @@ from rapt.utils.registry import Registry
 _Own = Annotated[
     NearestNeighbour
     | Averaging
+    | NearestRow
     | MlpInversion
     | Autoencoder
     | Bayesian

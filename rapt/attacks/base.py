@@ -19,7 +19,6 @@ from rapt.utils import files
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load SciPy
     from rapt.privacy.base import AnyPrivatizer, PreparedText
     from rapt.privacy.channel import Channel
-    from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.released import Released
     from rapt.text.table import EmbeddingTable
 
@@ -85,15 +84,21 @@ class Public:
     groups: NDArray[np.int64]
     channel: Channel | None
     texts: Sequence[PreparedText] = ()
-    privatizer: Privatizer | None = None
+    privatizer: AnyPrivatizer[Any] | None = None
 
     @classmethod
     def of(
-        cls, privatizer: Privatizer, channel: Channel | None, texts: Sequence[PreparedText] = ()
+        cls,
+        privatizer: AnyPrivatizer[Any],
+        channel: Channel | None,
+        texts: Sequence[PreparedText] = (),
     ) -> Public:
         """Collect what is public about the privatizer of a release."""
-        size = len(privatizer.table.words)
-        groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
+        from rapt.privacy.privatizer import Privatizer
+
+        groups = np.zeros(len(privatizer.table.words), np.int64)
+        if isinstance(privatizer, Privatizer):
+            groups = np.asarray(privatizer.groups_of_rows(np.arange(len(groups))), np.int64)
         return cls(privatizer.table, groups, channel, texts, privatizer)
 
 
@@ -137,6 +142,23 @@ class Release:
             vectors = np.concatenate([parts[row] for row in rows])
         return replace(self, words=words, vectors=vectors)
 
+    def by_word(self, privatizer: AnyPrivatizer[Any], texts: Sequence[PreparedText]) -> Release:
+        """Return one position for each word of the texts; of a word without one it is 0.
+
+        Args:
+            privatizer: of the release.
+            texts: the originals, as it prepares them: which position is of which word is taken as
+                known to the attacker.
+        """
+        if self.vectors is None or privatizer.releases.aligned:
+            return self
+        ends = np.cumsum([len(text) for text in self.words])[:-1]
+        rows = []
+        for vectors, text in zip(np.split(self.vectors, ends), texts, strict=True):
+            places = privatizer.places_of_words(text)
+            rows.append(np.where((places >= 0)[:, None], vectors[places], np.float32(0)))
+        return Release([[""] * len(text.words) for text in texts], np.concatenate(rows))
+
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
         """Return vectors (k, d), and for each of the n positions the row of its vector, (n,)."""
         flat = list(chain.from_iterable(self.words))
@@ -178,6 +200,8 @@ class Inversion(Attack):
 
     # Whether it reads the channel: it is then used only on the methods of sweep.channels.
     reads_channel: ClassVar[bool] = False
+    # Whether it reads vectors of any space, hidden states, too: not only words or the table's.
+    reads_states: ClassVar[bool] = False
     # Whether it learns from own pairs: it is then fitted anew to each seed's.
     reads_pairs: ClassVar[bool] = False
 

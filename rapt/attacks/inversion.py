@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from rapt.attacks.base import (
     Inversion,
@@ -16,12 +16,15 @@ from rapt.attacks.base import (
     Pairs,
     Public,
     Release,
+    Vectors,
     by_text,
 )
 from rapt.param_types import Model
 
 if TYPE_CHECKING:
     from rapt.attacks.language_model import WordPredictor
+    from rapt.privacy.base import AnyPrivatizer
+    from rapt.text.table import EmbeddingTable
 
 
 class NearestNeighbour(Inversion):
@@ -72,6 +75,55 @@ class Averaging(Inversion):
             return by_text(copies[0].words, guesses)
 
         return Inverter(invert)
+
+
+class NearestRow(Inversion):
+    """The word whose own vector before the noise, in own texts, is nearest to what was released.
+
+    Of hidden states these are the states of own texts at that layer, of words the table's vectors.
+    With several releases of the same texts it takes their mean.
+    """
+
+    source = "Song and Raghunathan, 2020; Shen et al., 2023 (SAP), embedding inversion"
+    attacker_knowledge = "the user's layers or the embedding table; texts of its own"
+    reads_states = reads_pairs = True
+
+    type: Literal["nearest-row"]
+    rows: PositiveInt = Field(20_000, description="words of its own that it compares with, at most")
+    copies: PositiveInt = Field(1, description="releases of the same texts that it has")
+
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
+        """Compute the vectors of own words, without noise."""
+        from rapt.privacy.neighbours import ExactSearch
+
+        privatizer, table = public.privatizer, public.table
+        every, known, rows = list(chain.from_iterable(own.words)), [], 0
+        for words in own.words:
+            known.append(_clear(privatizer, table, words))
+            rows += len(words)
+            if rows >= self.rows:
+                break
+        search = ExactSearch(np.concatenate(known).astype(np.float32))
+
+        def invert(copies: Sequence[Release]) -> list[list[str]]:
+            seen = [copy.seen(table) for copy in copies]
+            mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
+            guesses = (every[row] for row in search(mean.astype(np.float32)))
+            return by_text(copies[0].words, guesses)
+
+        return Inverter(invert)
+
+
+def _clear(
+    privatizer: AnyPrivatizer[Any] | None, table: EmbeddingTable, words: Sequence[str]
+) -> Vectors:
+    """The vector of each word of a text before the noise, (n, d)."""
+    if privatizer is None or not privatizer.releases.has_vectors:
+        return table.embed(list(words))
+    text = privatizer.text(words, ["X"] * len(words))
+    (states,) = privatizer.originals([text])
+    places = privatizer.places_of_words(text)
+    return np.where((places >= 0)[:, None], states[places], 0).astype(np.float32)
 
 
 class MaskedToken(Inversion):

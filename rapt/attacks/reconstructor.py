@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from rapt.attacks.bigrams import WEIGHTS, Beam, Bigrams, Rows, Shares
 from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
@@ -180,7 +181,8 @@ class Reconstructor(nn.Module):
         groups = list(chain.from_iterable(text.groups for text in held_out))
         streams = [partial(stream, seed, "held out", number) for number in range(len(held_out))]
         pairs = zip(held_out, streams, strict=True)
-        released = list(public.privatizer.privatize(replace(t, stream=of) for t, of in pairs))
+        again = (replace(text, stream=of) for text, of in pairs)
+        released = list(cast(Privatizer, public.privatizer).privatize(again))
         parts = [part for text in released for part in self._parts(text)]
         read, found = self._read(parts), {}
         for weight in WEIGHTS:
@@ -278,7 +280,7 @@ class Reconstructor(nn.Module):
                 replace(texts[at], stream=partial(stream, seed, "attacker", number, int(at)))
                 for at in order[: 1 + np.searchsorted(ends, left)]
             ]
-            yield some, list(public.privatizer.privatize(some))
+            yield some, list(cast(Privatizer, public.privatizer).privatize(some))
             left, number = left - int(ends[-1]), number + 1
 
     def _loss(self, originals: Sequence[PreparedText], released: Texts) -> Tensor:

@@ -36,7 +36,7 @@ class BlackBox(Perceptron, Inversion):
 
     source = "Qu et al., 2021; RAPT, figure 4"
     attacker_knowledge = "the embedding table; texts of its own, before and after"
-    reads_pairs = True
+    reads_pairs = reads_states = True
 
     pairs: PositiveInt = Field(20_000, description="words of its own that it learns from, at most")
 

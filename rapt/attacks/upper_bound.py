@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from rapt.attacks.base import Occurrence, Public
 from rapt.privacy.mechanisms import Space
 from rapt.privacy.mechanisms.noise import NoiseMechanism
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.streams import stream
 
 DRAWS = 10_000
@@ -35,7 +35,7 @@ def upper_bound(public: Public, words: Mapping[Occurrence, int]) -> float:
     found = [by_channel(public, words)]
     how = public.privatizer
     if how and words and isinstance(how.mechanism, NoiseMechanism) and np.isfinite(how.eta):
-        found.append(by_noise(how, words))
+        found.append(by_noise(of_words(how), words))
     return min(found)
 
 

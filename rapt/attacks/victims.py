@@ -16,7 +16,6 @@ from rapt.attacks.scores import Counts, Scores
 from rapt.privacy import seeded
 from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.privatizer import Privatizer
 from rapt.text.mentions import entities
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
@@ -124,7 +123,7 @@ class Victims:
         return max(counts.values(), default=0) / max(1, counts.total())
 
 
-def victims_of(privatizer: Privatizer, tagged: pa.Table) -> Victims:
+def victims_of(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> Victims:
     """Return the texts under attack, as the privatizer of their release prepares them."""
     return Victims(
         tagged["words"].to_pylist(),
@@ -139,7 +138,9 @@ def spelled(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> list[list[str]]
     return [list(map(privatizer.table.form, text)) for text in tagged["words"].to_pylist()]
 
 
-def public(privatizer: Privatizer, tagged: pa.Table, attacked: pa.Table) -> list[PreparedText]:
+def public(
+    privatizer: AnyPrivatizer[Any], tagged: pa.Table, attacked: pa.Table
+) -> list[PreparedText]:
     """Return texts as the privatizer prepares them, without those that are under attack."""
     theirs = set(map(tuple, spelled(privatizer, attacked)))
     is_new = [tuple(text) not in theirs for text in spelled(privatizer, tagged)]

@@ -185,6 +185,10 @@ class AnyPrivatizer(ABC, Generic[Kind]):
             "expected one that releases vectors."
         )
 
+    def places_of_words(self, text: PreparedText) -> NDArray[np.int64]:
+        """Return the position in its release of each word of a text, (n,); -1: it has none."""
+        return np.arange(len(text.words))
+
     def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
         """Whether a column of a release can have this value for a text."""
         return value is not None

@@ -67,6 +67,8 @@ class Released(ABC):
     required: ClassVar[Mapping[str, str]] = {"words": "words", "segment": "segments"}
     # Whether its words stand one for one for those of the text.
     aligned: ClassVar[bool] = False
+    # Whether a position of it is known to be of this or that word of the text.
+    by_word: ClassVar[bool] = False
     # Whether each word is drawn by P(y|w), a channel from words to words.
     has_channel: ClassVar[bool] = False
     # Whether it has words to read, and whether it has vectors.
@@ -119,7 +121,7 @@ class Words(Released):
     name = "words"
     columns: ClassVar[tuple[str, ...]] = ("words",)
     copied, optional = ("segment",), ("space_after",)
-    aligned = has_channel = True
+    aligned = by_word = has_channel = True
 
     @classmethod
     def written(
@@ -237,6 +239,7 @@ class HiddenStates(TextVector):
     """
 
     name = "hidden states of each text"
+    by_word = True
     columns: ClassVar[tuple[str, ...]] = ("states",)
     required: ClassVar[Mapping[str, str]] = {"states": "states"}
 

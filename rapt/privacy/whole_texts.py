@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, Kind, PreparedText, Stated, as_float32
 from rapt.privacy.budget import distances_of_texts
@@ -147,6 +148,10 @@ class HiddenStatePrivatizer(TextVectorPrivatizer):
     def originals(self, texts: Sequence[PreparedText]) -> list[Vectors]:
         """Return the states of each text before the noise, (n, d)."""
         return list(self.mechanism.states([text.words for text in texts], self.table))
+
+    def places_of_words(self, text: PreparedText) -> NDArray[np.int64]:
+        """See `AnyPrivatizer`: of a word of several tokens the first one's."""
+        return self.mechanism.places_of_words(text.words)
 
     def unprotected(self, words: Sequence[str]) -> HiddenStates:
         """Return a text as it is, in the form of a release."""

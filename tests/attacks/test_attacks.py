@@ -35,7 +35,7 @@ from rapt.attacks.show import as_json, print_attacks
 from rapt.audit.cases import small_table
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -131,7 +131,9 @@ def test_an_inversion_guesses_each_word_and_beats_guessing(
     assert known.privatizer
     texts = np.random.default_rng(1).choice(known.table.words[:6], (60, 6)).tolist()
     copies = [
-        Release([[], ["unseen", "the"], *known.privatizer.privatize(streamed(texts, seed))])
+        Release(
+            [[], ["unseen", "the"], *of_words(known.privatizer).privatize(streamed(texts, seed))]
+        )
         for seed in range(10, 10 + how.takes)
     ]
     guesses = []

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from rapt.attacks.base import Public, Release
+from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.inversion import MaskedToken
 from rapt.attacks.language_model import WordPredictor
 from rapt.audit.cases import small_table
+from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import FALSE_ALARM, NONE, MakePublic, Shares, made
 from tests.attacks.test_language_model import FREQUENCY, WORDS
+from tests.tuning.conftest import backbone as backbone
 
 MASKED = made("masked-token")
 
@@ -109,3 +114,57 @@ def test_masking_predicts_the_words_of_the_table(model: Path) -> None:
     text = ["so", "bad", "film"]
     alone = WordPredictor(model, table.words, table.frequency)
     np.testing.assert_array_equal(list(predict(text)), list(alone(text)))
+
+
+def test_the_nearest_row_is_the_best_guess_between_two_words() -> None:
+    """Words 2 apart, noise of Laplace's size along them: right with 1 − ½·e^(−η). Exactly."""
+    table = small_table(["left", "right"], np.array([[-1.0, 0.0], [1.0, 0.0]]), np.ones(2))
+    privatizer = mechanism("token-representation").privatizer(table=table, eta=1.5)
+    truth = np.random.default_rng(0).integers(0, 2, 4000)
+    texts = [privatizer.text([table.words[word]], ["X"]) for word in truth]
+    copies = [
+        Release.of(
+            privatizer.release(
+                replace(text, stream=partial(stream, k, place)) for place, text in enumerate(texts)
+            )
+        )
+        for k in range(9)
+    ]
+    known = Public.of(privatizer, None)
+    own = Pairs([["left", "right"]], NONE.released)
+    one, mean = (made("nearest-row", copies=k).fit(known, own, 0).words(copies[:k]) for k in (1, 9))
+    assert one == [[word] for text in copies[0].words for word in text]
+    right = [
+        sum(g == [table.words[w]] for g, w in zip(of, truth, strict=True)) for of in (one, mean)
+    ]
+    assert right[1] > right[0] > 2000
+
+
+def test_states_are_compared_with_own_states_word_by_word(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    """Without noise every own word is found again, whatever its number of tokens."""
+    kind = mechanism(type="split", encoder=str(backbone), layer=1)
+    privatizer = kind.privatizer(table=table, eta=1e6)
+    texts = [["good", "unlikely", "film"], ["so", "good"], []]
+    prepared = [privatizer.text(text, ["X"] * len(text)) for text in texts]
+    seen = Release.of(privatizer.release(prepared)).by_word(privatizer, prepared)
+    assert [len(text) for text in seen.words] == [3, 2, 0]
+    fitted = made("nearest-row").fit(Public.of(privatizer, None), Pairs(texts, seen), 0)
+    assert fitted.words([seen]) == texts
+    assert (
+        made("nearest-row", rows=3)
+        .fit(Public.of(privatizer, None), Pairs(texts, seen), 0)
+        .words([seen])[0]
+        == texts[0]
+    )
+
+
+def test_a_word_that_was_cut_off_has_no_state(table: EmbeddingTable, backbone: Path) -> None:
+    kind = mechanism(type="dp-forward", encoder=str(backbone), layer=1, tokens=3)
+    privatizer = kind.privatizer(table=table, eta=9.0)
+    text = privatizer.text(["good", "film", "so", "good"], ["X"] * 4)
+    assert privatizer.places_of_words(text).tolist() == [1, 2, -1, -1]
+    seen = Release.of(privatizer.release([text])).by_word(privatizer, [text])
+    assert seen.vectors is not None
+    assert (seen.vectors[2:] == 0).all() and (seen.vectors[:2] != 0).all()

@@ -24,7 +24,7 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import backbone as backbone_stage
-from stages import gate_private, infer, link, membership, privatize, train
+from stages import gate_private, infer, invert, link, membership, privatize, train
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
@@ -58,6 +58,7 @@ def sweeping(*methods: str, **mechanisms: Any) -> params.Params:
         content["backbones"]["tiny"] = {"model": "narrow", "sha256": None, "encoder": None}
         for name, mechanism in mechanisms.items():
             content["methods"][name] = {"mechanism": mechanism}
+        content["attacks"]["rows"] = "nearest-row"
         content["sweep"] |= {"methods": [*methods], "attacked": [*methods], "etas": [3]}
         content["sweep"] |= {"tune_at": [3], "train": ["mine"], "infer": ["mine"], "channels": []}
         content["sweep"] |= {"channel_inversions": [], "memberships": ["loss"]}
@@ -79,6 +80,11 @@ def walk(method: str, unit: type[Released]) -> dict[str, Any]:
     infer.main("mlp", "mine", method, "3")
     membership.main("loss", "mine", "tiny", "lora", method, "3")
     link.main("linkage", "mine", method, "3")
+    if unit.by_word:
+        invert.main("rows", "mine", method, "3")
+        rows = files.read_json(f"reports/cells/invert/rows-mine-{method}-3.json")
+        assert rows["counts"]["words"] == rows["counts"]["protected"] > 0
+        assert 0 <= rows["metrics"]["accuracy"]["mean"] <= 1
     named = {"train": "mine-tiny-lora", "infer": "mlp-mine", "link": "linkage-mine"}
     for kind, name in named.items():
         cell = files.read_json(f"reports/cells/{kind}/{name}-{method}-3.json")

@@ -85,6 +85,16 @@ class HiddenStateMechanism(TextVectorMechanism):
             return [table.embed(list(text)).reshape(-1, table.dimension) for text in texts]
         return model_encoder(self.encoder, self.layer).states(texts)
 
+    def places_of_words(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return the position of the first token of each word, (n,); -1: it has none."""
+        if self.is_from_table:
+            return np.arange(len(words))
+        of_tokens = model_encoder(self.encoder, self.layer).words_of_tokens(words)
+        every, first = np.unique(of_tokens, return_index=True)
+        places = np.full(len(words), -1)
+        places[every[every >= 0]] = first[every >= 0]
+        return places
+
     def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
         """Return the states of texts of equal length, flat: (n, k)."""
         return np.stack([states.ravel() for states in self.states(texts, table)])
@@ -228,6 +238,11 @@ class DpForward(GaussianNoise, HiddenStateMechanism):
             whole *= min(1.0, self.clip / max(float(np.linalg.norm(whole)), np.finfo(float).tiny))
             found.append(whole)
         return found
+
+    def places_of_words(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """See HiddenStateMechanism: those beyond the last position have none."""
+        places = super().places_of_words(words)
+        return np.where(places < self.tokens, places, -1)
 
     @property
     def sensitivity(self) -> float:
