@@ -13,7 +13,8 @@ from tests.pipelines.conftest import FILES, FLOW, Toy, make
 
 pytestmark = pytest.mark.slow
 
-# A stage that holds its card for a while. 1-a's worker is lost once; 2-b needs a whole card.
+# A stage that holds its card for a while. 1-a's worker is lost once; 2-b needs a whole card. Where
+# cards are shared, 2-b waits for another on its card, and the others wait for 2-b.
 CELL = """\
 import os, signal, sys, time
 import stages
@@ -25,15 +26,21 @@ def beside():
     lines = [line.split() for line in (home / "cards").read_text().splitlines()]
     return sum(int(change) for change, _, on in lines if on == card) - 1
 stages.began(key)
+first = not (home / "cards").exists() or f"-1 {key} " not in (home / "cards").read_text()
 note(+1)
+end = time.monotonic() + 60
+while first and (home / "shared").exists() and time.monotonic() < end:
+    if beside() if key == "2-b" else "1 2-b" in (home / "cards").read_text():
+        break
+    time.sleep(0.05)
+if key == "2-b" and first and beside():
+    note(-1)
+    sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
 time.sleep(1.5)
 if key == "1-a" and not (home / "lost").exists():
     (home / "lost").touch()
     note(-1)
     os.kill(os.getpid(), signal.SIGKILL)
-if key == "2-b" and beside():
-    note(-1)
-    sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
 stages.write(f"reports/cells/{key}.txt", key)
 note(-1)
 """
@@ -60,6 +67,9 @@ def toy(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> Toy:
 def test_no_card_holds_more_stages_than_may_share_it(
     toy: Toy, per_gpu: int, out_of_memory: int
 ) -> None:
+    if per_gpu > 1:
+        (toy.root / ".rapt").mkdir(exist_ok=True)
+        (toy.root / ".rapt/shared").touch()
     command = (*FLOW, "--slots", "4", "--per-gpu", str(per_gpu))
     said = toy.run(*command).stderr
     log = (toy.root / ".rapt/cards").read_text()
