@@ -111,13 +111,15 @@ def _read(file: str) -> Any:
 
 
 def _cells(path: Path) -> dict[str, dict[str, Any]]:
-    """The cells of an experiment's table, by kind and name, each with its release's share."""
+    """The cells of an experiment's table, by kind and name, each with its release's share and η."""
     results = table.read(params.load(path.with_name("params.yaml")), path)
     found: dict[str, dict[str, Any]] = {}
     for cell in results.cells:
         if cell.content:
-            share = {"replaced_share": results.replaced(cell.factors)}
-            content = cell.content.model_dump() | share
+            release = {"replaced_share": results.replaced(cell.factors)}
+            if eta := results.eta_found(cell.factors):
+                release["eta_found"] = float(eta)
+            content = cell.content.model_dump() | release
             found.setdefault(cell.plan.kind, {})[cell.plan.cell] = content
     return found
 

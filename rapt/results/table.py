@@ -107,10 +107,10 @@ def read(params: Params, path: Path) -> Results:
         content, row = found.get(key, (None, {}))
         split = {"test": answers[key]} if key in answers else {}
         cells.append(KeptCell(planned, content, split))
-        if row.get("replaced_share") is not None:
-            replaced = [{"share": row["replaced_share"]}]
-            gate = {"replaced": replaced, "eta": row["eta_found"]}
-            gates[reader.release(planned.factors)] = gate
+        share, eta = row.get("replaced_share"), row.get("eta_found")
+        if share is not None or eta is not None:  # a text that is released as a whole has no share
+            replaced = [] if share is None else [{"share": share}]
+            gates[reader.release(planned.factors)] = {"replaced": replaced, "eta": eta}
     return Results(params, cells=tuple(cells), private_gates=gates)
 
 

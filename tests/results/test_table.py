@@ -53,6 +53,17 @@ def test_what_is_read_is_what_was_written(results: Results, name: str) -> None:
     assert any(found.eta_found(cell.factors) for cell in found.cells)
 
 
+def test_a_text_released_as_a_whole_has_no_share_but_an_eta(results: Results) -> None:
+    for gate in results.private_gates.values():
+        if gate:
+            gate["replaced"] = []
+    table.write(results, Path("cells.csv"))
+    found = table.read(results.params, Path("cells.csv"))
+    etas = [found.eta_found(cell.factors) for cell in found.cells]
+    assert etas == [results.eta_found(cell.factors) for cell in results.cells] and any(etas)
+    assert not any(found.replaced(cell.factors) for cell in found.cells)
+
+
 def test_differences_are_paired_by_the_answers_kept(results: Results) -> None:
     path = Path("cells.csv")
     table.write(results, path)
