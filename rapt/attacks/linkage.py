@@ -144,6 +144,7 @@ def _by_words(
     from rapt.privacy.privatizer import of_words
 
     words, table = of_words(privatizer), privatizer.table
+    is_clear = np.isinf(privatizer.eta)  # words of no table stand as they are, too
     places: dict[tuple[str, int], int] = {}
     originals = [
         np.array([places.setdefault(p, len(places)) for p in zip(t.words, t.groups, strict=True)])
@@ -158,7 +159,7 @@ def _by_words(
         for group in np.unique(groups):
             own = groups == group
             for at, word in enumerate(after):
-                if group == VERBATIM:
+                if group == VERBATIM or is_clear:
                     found[at, own] = np.where(spelled[own] == table.form(word), 0.0, -np.inf)
                 elif word not in words.words_of(int(group)):
                     found[at, own] = -np.inf

@@ -138,6 +138,16 @@ def test_the_number_of_words_alone_tells_some(table: EmbeddingTable) -> None:
     assert HOW.fit(privatizer, NONE, 0)(Release([]), []).shape == (0, 0)
 
 
+def test_clean_words_are_linked_whether_the_table_knows_them_or_not(table: EmbeddingTable) -> None:
+    texts = [["nouna", "unseen"], ["nounb", "unseen"], ["nouna", "unheard"], ["Nounb", "the"]]
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=np.inf)
+    prepared = [privatizer.text(text, ["NOUN"] * 2) for text in texts]
+    seen = Release.of(privatizer.release(prepared))
+    spelled = [[*map(table.form, text)] for text in texts]
+    scores = HOW.fit(privatizer, Pairs(spelled, seen), 0)(seen, prepared)
+    assert linkage_scores(scores, 0).metrics()["linked"] == 1.0
+
+
 VECTORS = [n for n, kind in MECHANISMS.items() if issubclass(kind, VectorMechanism)]
 
 
