@@ -44,6 +44,13 @@ class NearestNeighbour(Inversion):
         return Inverter(lambda copies: [list(text) for text in copies[0].words])
 
 
+def _mean(copies: Sequence[Release], table: EmbeddingTable) -> Vectors:
+    """The mean over releases of the vector at each position, float32 (n, d)."""
+    seen = [copy.seen(table) for copy in copies]
+    mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
+    return np.asarray(mean, np.float32)
+
+
 class Averaging(Inversion):
     """The word nearest to the mean of what several releases of the same texts have in its place.
 
@@ -65,12 +72,11 @@ class Averaging(Inversion):
         search = ExactSearch(table.vectors)
 
         def invert(copies: Sequence[Release]) -> list[list[str]]:
-            seen = [copy.seen(table) for copy in copies]
-            mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
+            mean = _mean(copies, table)
             flat = (chain(*copy.words) for copy in copies)
             guesses = (
                 words[0] if len(set(words)) == 1 else table.words[row]
-                for *words, row in zip(*flat, search(mean.astype(np.float32)), strict=True)
+                for *words, row in zip(*flat, search(mean), strict=True)
             )
             return by_text(copies[0].words, guesses)
 
@@ -106,9 +112,8 @@ class NearestRow(Inversion):
         search = ExactSearch(np.concatenate(known).astype(np.float32))
 
         def invert(copies: Sequence[Release]) -> list[list[str]]:
-            seen = [copy.seen(table) for copy in copies]
-            mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
-            guesses = (every[row] for row in search(mean.astype(np.float32)))
+            mean = _mean(copies, table)
+            guesses = (every[row] for row in search(mean))
             return by_text(copies[0].words, guesses)
 
         return Inverter(invert)
