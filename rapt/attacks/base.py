@@ -94,11 +94,8 @@ class Public:
         texts: Sequence[PreparedText] = (),
     ) -> Public:
         """Collect what is public about the privatizer of a release."""
-        from rapt.privacy.privatizer import Privatizer
-
-        groups = np.zeros(len(privatizer.table.words), np.int64)
-        if isinstance(privatizer, Privatizer):
-            groups = np.asarray(privatizer.groups_of_rows(np.arange(len(groups))), np.int64)
+        size = len(privatizer.table.words)
+        groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
         return cls(privatizer.table, groups, channel, texts, privatizer)
 
 

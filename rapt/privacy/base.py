@@ -185,6 +185,10 @@ class AnyPrivatizer(ABC, Generic[Kind]):
             "expected one that releases vectors."
         )
 
+    def groups_of_rows(self, rows: NDArray[np.int64]) -> list[int]:
+        """Return the group that each of these table rows is replaced in: all words are of one."""
+        return [0] * len(rows)
+
     def places_of_words(self, text: PreparedText) -> NDArray[np.int64]:
         """Return the position in its release of each word of a text, (n,); -1: it has none."""
         return np.arange(len(text.words))
