@@ -61,7 +61,7 @@ def distinguish(
     if found.low > found.allowed:
         raise RaptError(
             f"advantage: got at least {found.low:.3f}, expected at most {found.allowed:.3f}, which "
-            f"{made.name} promises."
+            f"{made.name} promises. See: rapt audit --mechanism {made.name}"
         )
 
 
