@@ -11,7 +11,7 @@ from rapt.privacy.mechanisms import MECHANISMS
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs/proofs.md").read_text()
-WITHOUT_A_BOUND = ("truncated-gumbel", "cape-as-coded", "dpnr-as-coded", "sap")
+WITHOUT_A_BOUND = ("truncated-gumbel", "cape-as-coded", "dpnr-as-coded", "sap", "privtune")
 LEMMAS = {
     title.lower().replace(" ", "-"): text
     for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)

@@ -46,6 +46,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "rank-neighbours": {"c": 2.0},
     "split": {"layer": 0},
     "sap": {"layer": 0, "spared": 1.0},
+    "privtune": {"layer": 0, "neighbours": 2, "hops": 1, "pull": 1.0},
     "dp-forward": {"layer": 0, "tokens": 1},
     # The code takes no notice of the clip: the larger it is, the more is seen.
     "dp-forward-as-coded": {"layer": 0, "tokens": 1, "clip": 4.0},
@@ -254,6 +255,14 @@ def _corners(kind: Mechanism, draws: int, size: float = 0.7) -> list[Case]:
     return [Case(kind, 1.0, table, [(words[0], words[-1])], max(2, draws // 4))]
 
 
+def _between(kind: Mechanism, draws: int) -> list[Case]:
+    """Words on a line: two near ones, each of which has another neighbour on its outer side."""
+    vectors = np.array([[0.0], [0.3], [-1.0], [1.3]])
+    words = _names(len(vectors))
+    table = small_table(words, vectors, np.ones(len(vectors)))
+    return [Case(kind, ETA, table, [(words[0], words[1])], max(2, draws // 4))]
+
+
 def _signs(kind: Mechanism, draws: int, eta: float = ETA) -> list[Case]:
     """Laplace noise and bits: two opposite corners of a cube around 0, among all its corners.
 
@@ -285,6 +294,7 @@ COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "gaussian": partial(_circle, eta=50.0),
     "dp-forward": partial(_circle, eta=50.0),
     "dp-forward-as-coded": partial(_corners, size=2.8),
+    "privtune": _between,
     "ome": partial(_signs, eta=40.0),
     **dict.fromkeys(("cape-as-written", "dpnr-as-written"), partial(_signs, eta=0.5)),
     **dict.fromkeys(("cape", "cape-as-coded", "dpnr", "dpnr-as-coded", "ome-as-written"), _signs),

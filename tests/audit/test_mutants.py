@@ -97,6 +97,7 @@ OUT_OF_REACH = (
     "ome-as-written",
     "gaussian",
     "sap",
+    "privtune",
     "dp-forward",
     "dp-forward-as-coded",
 )

@@ -14,7 +14,13 @@ from rapt.privacy.mechanisms.base import VectorMechanism as VectorMechanism
 from rapt.privacy.mechanisms.base import WordVectorMechanism as WordVectorMechanism
 from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, Tem
 from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
-from rapt.privacy.mechanisms.hidden_states import DpForward, DpForwardAsCoded, Sap, Split
+from rapt.privacy.mechanisms.hidden_states import (
+    DpForward,
+    DpForwardAsCoded,
+    PrivTune,
+    Sap,
+    Split,
+)
 from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
 from rapt.privacy.mechanisms.optimal import Optimal
 from rapt.privacy.mechanisms.sphere import Gaussian, Purkayastha, SphereNoise, VonMisesFisher
@@ -76,6 +82,7 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
         OmeAsWritten,
         Split,
         Sap,
+        PrivTune,
         DpForward,
         DpForwardAsCoded,
     ),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from math import inf, log, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -35,6 +37,7 @@ from rapt.privacy.mechanisms.vectors import rounded
 from rapt.privacy.released import HiddenStates
 
 if TYPE_CHECKING:
+    from rapt.privacy.neighbours.search import ExactSearch
     from rapt.text.table import EmbeddingTable
 
 FROZEN = (
@@ -42,6 +45,7 @@ FROZEN = (
     "the release nor through it."
 )
 LENGTH = "Both texts have as many tokens: their number is released."
+LEAST_FREQUENT = 1e-9  # a frequency for words that have none
 IN_CLEAR = 1e6  # of the score of a state that was sent in clear
 ONCE = "Each text is released once, before any training: noise that is drawn anew adds up."
 
@@ -51,6 +55,21 @@ def summed(made: HiddenStateMechanism, space: Space, one: Vectors, other: Vector
     width = made.width(space.vectors.shape[1])
     gaps = (np.asarray(one, np.float64) - other).reshape(len(one), -1, width)
     return np.asarray(np.linalg.norm(gaps, axis=2).sum(axis=1))
+
+
+def rarity(words: Sequence[str], table: EmbeddingTable) -> NDArray[np.float64]:
+    """How rare words are in public, (n,), by the logarithm: 1 of those without a frequency."""
+    rows = table.rows([table.form(word) for word in words])
+    frequencies = np.where(rows >= 0, table.frequency[rows], 0) + LEAST_FREQUENT
+    return np.asarray(np.log(frequencies) / log(LEAST_FREQUENT))
+
+
+@lru_cache(2)
+def search_of(table: EmbeddingTable) -> ExactSearch:
+    """Return the search over a table, made once."""
+    from rapt.privacy.neighbours.search import ExactSearch
+
+    return ExactSearch(table.vectors)
 
 
 @dataclass(frozen=True)
@@ -85,11 +104,15 @@ class HiddenStateMechanism(TextVectorMechanism):
             return [table.embed(list(text)).reshape(-1, table.dimension) for text in texts]
         return model_encoder(self.encoder, self.layer).states(texts)
 
-    def places_of_words(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Return the position of the first token of each word, (n,); -1: it has none."""
+    def words_of_tokens(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return the place of the word of each state, (n,); -1 of special tokens."""
         if self.is_from_table:
             return np.arange(len(words))
-        of_tokens = model_encoder(self.encoder, self.layer).words_of_tokens(words)
+        return model_encoder(self.encoder, self.layer).words_of_tokens(words)
+
+    def places_of_words(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return the position of the first token of each word, (n,); -1: it has none."""
+        of_tokens = self.words_of_tokens(words)
         every, first = np.unique(of_tokens, return_index=True)
         places = np.full(len(words), -1)
         places[every[every >= 0]] = first[every >= 0]
@@ -189,16 +212,99 @@ class Sap(Split):
         table: EmbeddingTable,
     ) -> NDArray[np.float64]:
         """Put back the states of the words of most weight; a word is its share of the positions."""
-        rows = table.rows([table.form(word) for word in words])
-        idf = -np.log(np.where(rows >= 0, table.frequency[rows], 0) + 1e-9)
         counts = np.array([words.count(word) for word in words])
-        most = np.argsort(-counts * idf, kind="stable")[: round(self.spared * len(words))]
-        of_words = np.arange(len(words))
-        if not self.is_from_table:
-            of_words = model_encoder(self.encoder, self.layer).words_of_tokens(words)
-        clear = np.isin(of_words, most)
+        weights = counts * rarity(words, table)
+        most = np.argsort(-weights, kind="stable")[: round(self.spared * len(words))]
+        clear = np.isin(self.words_of_tokens(words), most)
         noisy[clear] = rounded(np.asarray(states[clear], np.float64), self.grid)
         return noisy
+
+
+@dataclass(frozen=True)
+class PrivTune(Split):
+    """PrivTune: noise whose mean leads to neighbours of a word's neighbours, more on rare words.
+
+    No formula of it is public: this is what its abstract says. The mean minimizes the squared
+    distances to the word's own state and to those that the further words have alone, by their
+    weights 1 − `pull` and `pull`. Of the sizes, linkage takes no notice.
+    """
+
+    name = "privtune"
+    source = "PrivTune, 2025, arXiv 2512.08809, by its abstract"
+    noise: ClassVar[Law | None] = None
+    claim = Claim(
+        unit="one text",
+        published=Metric("sum over tokens of the distances of hidden states", summed),
+        caveat="Where the noise lies and how large it is depends on the word itself, so that no "
+        "distance of the states bounds the loss.",
+    )
+    neighbours: int = parameter(5, "of a word, and of each of its neighbours")
+    hops: int = parameter(2, "steps from a word to the neighbours that its noise leads to")
+    pull: float = parameter(0.5, "how far the noise leads to them, from 0 to 1")
+    heavier: float = parameter(1.0, "how much larger the noise of the rarest words is; 0: equal")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("neighbours", self.neighbours, "a whole number above 0", self.neighbours > 0)
+        check("hops", self.hops, "a whole number above 0", self.hops > 0)
+        check("pull", self.pull, "a number from 0 to 1", 0 <= self.pull <= 1)
+        check("heavier", self.heavier, "a number of at least 0", self.heavier >= 0)
+
+    def states(
+        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
+    ) -> Sequence[NDArray[np.floating]]:
+        """Return where the noise of each text is centred, (n, d)."""
+        goals = self._goals(list(dict.fromkeys(chain.from_iterable(texts))), table)
+        found = []
+        for text, states in zip(texts, super().states(texts, table), strict=True):
+            centres = np.array(states, np.float64)
+            for row, word in enumerate(self.words_of_tokens(text)):
+                if word >= 0:
+                    centres[row] += self.pull * (goals[text[word]] - centres[row])
+            found.append(centres)
+        return found
+
+    def release_texts(
+        self,
+        texts: Sequence[Sequence[str]],
+        streams: Sequence[np.random.Generator],
+        table: EmbeddingTable,
+        eta: float,
+    ) -> list[NDArray[np.float64]]:
+        """Release the states of each text, by the text's own stream."""
+        released = []
+        for text, rng, states in zip(texts, streams, self.states(texts, table), strict=True):
+            sizes = np.append(1 + self.heavier * rarity(text, table), 1.0)  # last: special tokens
+            draws = self.draw(rng, *states.shape) * sizes[self.words_of_tokens(text)][:, None]
+            released.append(self.represent(states, draws, eta))
+        return released
+
+    def at_distance(self, distances: Distances, eta: float) -> Distances:
+        """The density of noise of the least size."""
+        return -eta * distances
+
+    def _goals(self, words: list[str], table: EmbeddingTable) -> dict[str, NDArray[np.float64]]:
+        """Return the mean of the states that each word's further neighbours have alone."""
+        search, count = search_of(table), min(self.neighbours + 1, len(table.words))
+        seen = table.rows(map(table.form, words))[:, None]
+        last = search.nearest(table.embed(words), count)
+        for _ in range(self.hops - 1):
+            seen = np.hstack([seen, last])
+            rows, places = np.unique(last, return_inverse=True)
+            last = search.nearest(table.vectors[rows], count)[places].reshape(len(words), -1)
+        further = [
+            {*new} - {*old} or {*new} for new, old in zip(last.tolist(), seen.tolist(), strict=True)
+        ]
+        every = sorted(set[int]().union(*further))
+        alone = super().states([[table.words[row]] for row in every], table)
+        of_row = {
+            row: np.asarray(states[self.words_of_tokens([table.words[row]]) >= 0]).mean(axis=0)
+            for row, states in zip(every, alone, strict=True)
+        }
+        return {
+            word: np.mean([of_row[row] for row in sorted(rows)], axis=0)
+            for word, rows in zip(words, further, strict=True)
+        }
 
 
 @dataclass(frozen=True)

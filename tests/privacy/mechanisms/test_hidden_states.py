@@ -89,6 +89,33 @@ def test_sparing_sends_the_weightiest_words_in_clear_with_all_their_tokens(
     np.testing.assert_array_equal(noisy, vectors(at(table, type="split", **given), [text])[0])
 
 
+def test_privtune_leads_each_word_to_the_neighbours_of_its_neighbours(
+    table: EmbeddingTable, backbone: Path
+) -> None:
+    """All tokens of a word are led alike, those between texts not at all."""
+    given = {"encoder": str(backbone), "layer": 1}
+    (states,) = vectors(at(table, np.inf, type="split", **given), [["nouna", "unlikely"]])
+    own: dict[str, Any] = given | {"type": "privtune", "neighbours": 2, "heavier": 1.0}
+    (led,) = vectors(at(table, np.inf, **own, pull=1.0), [["nouna", "unlikely"]])
+    of_words = mechanism(type="split", **given).words_of_tokens(["nouna", "unlikely"])
+    np.testing.assert_array_equal(states[of_words < 0], led[of_words < 0])
+    near = np.linalg.norm(table.vectors[:, None] - table.vectors, axis=2).argsort(1)[:, :3]
+    nouna = table.words.index("nouna")
+    further = sorted({*near[near[nouna]].ravel()} - {*near[nouna]}) or sorted(
+        set(near[near[nouna]].ravel())
+    )
+    alone = vectors(
+        at(table, np.inf, type="split", **given), [[table.words[row]] for row in further]
+    )
+    goal = np.mean([one[1:-1].mean(axis=0) for one in alone], axis=0)
+    np.testing.assert_allclose(
+        led[of_words == 0], goal[None].repeat(sum(of_words == 0), 0), atol=2e-3
+    )
+    (none,) = vectors(at(table, **own | {"pull": 0.0, "heavier": 0.0}), [["nouna", "unlikely"]])
+    (split,) = vectors(at(table, type="split", **given), [["nouna", "unlikely"]])
+    np.testing.assert_array_equal(none, split)
+
+
 def test_dp_forward_pads_clips_and_hides_the_number_of_tokens(
     table: EmbeddingTable, backbone: Path
 ) -> None:
@@ -119,6 +146,10 @@ def test_dp_forward_as_coded_holds_more_than_twice_its_epsilon(
         ({"type": "split", "layer": -1}, r"^layer: got -1, expected"),
         ({"type": "split", "layer": 2}, r"^layer: got 2, expected at most 1, as the provider"),
         ({"type": "sap", "spared": 2.0}, r"^spared: got 2\.0, expected"),
+        ({"type": "privtune", "neighbours": 0}, r"^neighbours: got 0, expected"),
+        ({"type": "privtune", "hops": 0}, r"^hops: got 0, expected"),
+        ({"type": "privtune", "pull": 1.5}, r"^pull: got 1\.5, expected"),
+        ({"type": "privtune", "heavier": -1.0}, r"^heavier: got -1\.0, expected"),
         ({"type": "dp-forward", "clip": 0.0}, r"^clip: got 0\.0, expected"),
         ({"type": "dp-forward", "tokens": 0}, r"^tokens: got 0, expected"),
     ],
