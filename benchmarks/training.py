@@ -320,6 +320,7 @@ def _write_statement(release: Path) -> None:
     given = {
         "kind": "classify",
         "protect": "words",
+        "parameters": {},
         "labels": ["no", "yes"],
         "vocabulary": None,
         "plain_tokens": None,
