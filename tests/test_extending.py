@@ -178,8 +178,8 @@ def test_attacks_on_words_are_refused_where_there_are_none(experiment: params.Pa
     assert str(error.value).splitlines() == [
         f"methods.{method}: got a mechanism that releases {unit.name}, with attack {attack}, "
         "expected one that releases a word for each word."
-        for method, unit in (("pooled", TextVector), ("rewrite", NewText))
         for attack in ("frequent", "ner")
+        for method, unit in (("pooled", TextVector), ("rewrite", NewText))
     ]
 
 
