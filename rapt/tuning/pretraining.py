@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, get_scheduler
 
 from rapt import models
@@ -35,6 +35,7 @@ from rapt.utils.progress import bar, counter
 
 Ids = NDArray[np.int64]
 MOST_MASKED = 20  # words of a text
+PARTS = 4  # of a batch, each of texts of about one length
 SHOWN_AS_MASK, SHOWN_AS_ANY = 0.8, 0.1  # of the masked words; the others are shown as released
 IGNORED = -100
 GRAM = 8
@@ -305,10 +306,17 @@ class Pretrainer:
         if getattr(self.model.config, "type_vocab_size", 0) < 2:
             types = {}
         mask = batch.attention.long().to(self.device)
-        states: Tensor = self.bare(
-            inputs_embeds=embedded, attention_mask=mask, **types
-        ).last_hidden_state
-        return states
+        width, lengths = mask.shape[1], batch.attention.sum(1)
+        order, states = lengths.argsort(), []
+        for rows in order.chunk(PARTS):  # each as long as its longest text: little is padding
+            until = int(lengths[rows[-1]])
+            read: Any = self.bare(
+                inputs_embeds=embedded[rows, :until],
+                attention_mask=mask[rows, :until],
+                **{name: of[rows, :until] for name, of in types.items()},
+            )
+            states.append(pad(read.last_hidden_state, (0, 0, 0, width - until)))
+        return torch.cat(states)[order.argsort()]
 
     @torch.no_grad()
     def score(self, batches: int = 8) -> float:
