@@ -250,6 +250,10 @@ class PrivTune(Split):
         check("pull", self.pull, "a number from 0 to 1", 0 <= self.pull <= 1)
         check("heavier", self.heavier, "a number of at least 0", self.heavier >= 0)
 
+    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+        """Return the states as they are, in which the claim's distance is measured: (n, k)."""
+        return np.stack([states.ravel() for states in super().states(texts, table)])
+
     def states(
         self, texts: Sequence[Sequence[str]], table: EmbeddingTable
     ) -> Sequence[NDArray[np.floating]]:
