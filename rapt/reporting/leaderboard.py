@@ -30,7 +30,8 @@ LEADERBOARD = (
     # The best and the worst rank by accuracy that the texts leave open; 1 is the highest accuracy.
     *("rank_low", "rank_high"),
     *("over_local", "over_local_low", "over_local_high", "over_local_p", "against_local"),
-    # The strongest attack on the release, and the share of protected words that it recovers.
+    # The strongest attack on the release, and the share of protected words that it recovers, or
+    # where there are no words, of texts that it links to their originals.
     *("attack", "recovered", "recovered_low", "recovered_high"),
     # The attribute that is inferred best from texts privatized alike, of this task or another, and
     # how often.
@@ -74,7 +75,7 @@ def _entry(results: Results, row: Row, attacks: Sequence[Row], best: int, worst:
         found for found in levels if (found["method"], found["level"]) == (row.method, row.eta)
     )
     at = next(of_level, {})
-    attack = tables.strongest(tables.on_words(row, attacks))
+    attack = tables.strongest(tables.on_release(row, attacks))
     alike = ("infer", row.method, row.eta)
     inference = tables.strongest(a for a in attacks if (a.kind, a.method, a.eta) == alike)
     return Row.of(

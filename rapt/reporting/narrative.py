@@ -70,10 +70,13 @@ def _alone(row: Row) -> str:
 
 def _read(release: Row, attacks: Sequence[Row]) -> str:
     """Say what the strongest attack reads, and whether that is more than single words can tell."""
-    own = tables.on_words(release, attacks)
+    own = tables.on_release(release, attacks)
     attack = tables.strongest(own)
     if attack is None:
         return ""
+    if attack.kind == "link":
+        share = f"{percent(attack.attack_accuracy)}{NBSP}%"
+        return f" {attack.attack} finds the original of {share} of its texts."
     said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
     # The bound is the channel's: an attack without one may be what finds the leak.
     most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)

@@ -119,6 +119,18 @@ def on_words(row: Row, attacks: Iterable[Row]) -> list[Row]:
     return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
 
 
+def on_release(row: Row, attacks: Iterable[Row]) -> list[Row]:
+    """Return the attacks on the words of a row's release; if none counts, those on its texts.
+
+    What a vector or another text gives away has no share of words, but is linked to its original.
+    """
+    attacks = list(attacks)
+    if counting(own := on_words(row, attacks)):
+        return own
+    at = ("link", row.task, row.method, row.eta)
+    return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
+
+
 def by_release(attacks: Iterable[Row]) -> list[list[Row]]:
     """Group the attacks on one target of one release."""
     found: dict[tuple[str, ...], list[Row]] = {}
@@ -358,13 +370,13 @@ def worth(
 ) -> dict[tuple[str, str, str], dict[str, list[tuple[Row, Row | None]]]]:
     """Return, by group and η, the rows set against sending nothing, the most accurate first.
 
-    Beside each stands the strongest attack on its words.
+    Beside each stands the strongest attack on its words, or on its texts.
     """
     found: dict[Any, dict[str, list[tuple[Row, Row | None]]]] = {}
     for row in sorted(utility, key=lambda row: (privacy_rank(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
-            of_eta.append((row, strongest(on_words(row, privacy))))
+            of_eta.append((row, strongest(on_release(row, privacy))))
     return {group: found[group] for group in groups(utility) if group in found}
 
 

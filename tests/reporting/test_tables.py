@@ -16,7 +16,7 @@ from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
 from rapt.reporting import tables, utility_table
 from rapt.reporting.figures import figures
-from rapt.reporting.narrative import headline
+from rapt.reporting.narrative import advice, headline
 from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.summary import print_results
 from rapt.reporting.writer import plots
@@ -124,6 +124,21 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
     assert f"{attack} reads {100 * read:.1f} % of its protected words" in said
     assert ("Do not send it before you know why" in said) == leaks
+
+
+def test_where_no_attack_reads_words_the_linked_texts_count(experiment: Params) -> None:
+    """In the advice and beside each release; a word attack that counts goes before."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
+    synthetic.write_predictions(experiment, shares)
+    results = reader.load(experiment)
+    rows = [row for row in utility_table.utility(results) if row.on_grid]
+    words = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
+    links = [row.but(kind="link", attack="linkage", attack_accuracy=0.2) for row in words]
+    for attacks, kind in ((links, "link"), ([*links, *words], "invert")):
+        pairs = tables.worth(rows, attacks)["movies", "minilm", "lora"]["75"]
+        assert {of.kind for row, of in pairs if of and row.method == "pct2t"} == {kind}
+    said = advice(rows, links).replace("\xa0", " ")
+    assert said.endswith(" linkage finds the original of 20.0 % of its texts.")
 
 
 def _against(row: dict[str, str]) -> str:
