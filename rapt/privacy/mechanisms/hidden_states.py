@@ -295,7 +295,8 @@ class PrivTune(Split):
         for _ in range(self.hops - 1):
             seen = np.hstack([seen, last])
             rows, places = np.unique(last, return_inverse=True)
-            last = search.nearest(table.vectors[rows], count)[places].reshape(len(words), -1)
+            reached = search.nearest(table.vectors[rows], count)[places]
+            last = reached.reshape(len(words), last.shape[1] * count)
         further = [
             {*new} - {*old} or {*new} for new, old in zip(last.tolist(), seen.tolist(), strict=True)
         ]
