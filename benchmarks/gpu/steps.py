@@ -160,6 +160,8 @@ def seed(out: Path) -> list[Figure]:
     p, release = params.load(), paths.release(TASK, f"{METHOD}-{ETA}")
     factors = {"task": TASK, "backbone": BACKBONE, "tuner": TUNER, "method": METHOD, "eta": ETA}
     kind = kind_of(files.read_json(paths.statement(release)))
+    if _is_try():  # many a CPU only emulates bfloat16, fifty times as slowly
+        p = p.model_copy(update={"train": p.train.model_copy(update={"precision": "float32"})})
     run = run_of(p, "benchmark", factors, kind, release, 0, Path("models/adapters/benchmark"))
     took = seconds(lambda: training.train_anew([[run]]))
     texts = p.train.epochs * len(files.read_parquet(paths.seed(release, 0) / "train.parquet"))
