@@ -96,6 +96,20 @@ def test_of_a_text_15_in_100_words_are_masked_four_fifths_of_them_by_the_mask(
     assert kept > 0.1 * 0.8 * masked
 
 
+def test_a_batch_read_in_parts_has_the_states_of_one_read_whole(
+    table: EmbeddingTable, encoder: Path
+) -> None:
+    made = corpus(table, encoder)
+    trainer, batch = Pretrainer(made, encoder), made.batch(0)
+    assert len({*batch.attention.sum(1).tolist()}) > 4
+    trainer.model.eval()
+    whole = trainer.bare(
+        input_ids=batch.tokens, attention_mask=batch.attention, token_type_ids=batch.types
+    ).last_hidden_state
+    seen = trainer._states(batch)[batch.attention]
+    torch.testing.assert_close(seen, whole[batch.attention], atol=1e-5, rtol=1e-4)
+
+
 def test_prob_is_the_mean_of_vanilla_over_all_draws(table: EmbeddingTable, encoder: Path) -> None:
     """Equal mean gradients (METHOD: prob is vanilla with less variance)."""
     made = corpus(table, encoder, objective="prob")
