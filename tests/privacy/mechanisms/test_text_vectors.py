@@ -180,7 +180,7 @@ def test_parameters_out_of_range_are_one_line(
 
 def test_every_variant_that_breaks_its_promise_says_what_holds() -> None:
     # Split-and-Denoise's noise is the token representation's, so that one is its mended variant.
-    mended = MECHANISMS | {"snd": MECHANISMS["token-representation"]}
+    mended = dict(MECHANISMS) | {"snd": MECHANISMS["token-representation"]}
     for name, kind in MECHANISMS.items():
         if name.endswith(("-as-coded", "-as-written")):
             assert kind.claim.published and kind.claim.caveat
