@@ -30,8 +30,8 @@ LEADERBOARD = (
     # The best and the worst rank by accuracy that the texts leave open; 1 is the highest accuracy.
     *("rank_low", "rank_high"),
     *("over_local", "over_local_low", "over_local_high", "over_local_p", "against_local"),
-    # The strongest attack on the release, and the share of protected words that it recovers, or
-    # where there are no words, of texts that it links to their originals.
+    # The strongest attack on the release, and the share that it gets right: of the protected words,
+    # or of the texts that it links to their originals.
     *("attack", "recovered", "recovered_low", "recovered_high"),
     # The attribute that is inferred best from texts privatized alike, of this task or another, and
     # how often.

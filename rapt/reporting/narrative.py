@@ -70,18 +70,23 @@ def _alone(row: Row) -> str:
 
 def _read(release: Row, attacks: Sequence[Row]) -> str:
     """Say what the strongest attack reads, and whether that is more than single words can tell."""
-    own = tables.on_release(release, attacks)
-    attack = tables.strongest(own)
-    if attack is None:
-        return ""
-    if attack.kind == "link":
+    attack = tables.strongest(tables.on_release(release, attacks))
+    on_words = tables.on_words(release, attacks)
+    reads = tables.strongest(on_words)
+    said = ""
+    if attack and attack.kind == "link":
         share = f"{percent(attack.attack_accuracy)}{NBSP}%"
-        return f" {attack.attack} finds the original of {share} of its texts."
-    said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
+        said = f" {attack.attack} finds the original of {share} of its texts."
+    if reads is None:
+        return said
     # The bound is the channel's: an attack without one may be what finds the leak.
-    most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)
-    least = attack.attack_accuracy_low
-    if most is None or least is None or least <= most:
+    most = min((row.accuracy_ceiling for row in on_words if row.accuracy_ceiling), default=None)
+    least = reads.attack_accuracy_low
+    leaks = most is not None and least is not None and least > most
+    if said and not leaks:
+        return said
+    said += f" {reads.attack} reads {percent(reads.attack_accuracy)}{NBSP}% of its protected words"
+    if not leaks:
         return f"{said}."
     return (
         f"{said}, and single words tell {percent(most)}{NBSP}% at most. Do not send it before you "

@@ -120,15 +120,15 @@ def on_words(row: Row, attacks: Iterable[Row]) -> list[Row]:
 
 
 def on_release(row: Row, attacks: Iterable[Row]) -> list[Row]:
-    """Return the attacks on the words of a row's release; if none counts, those on its texts.
+    """Return the attacks on a row's release: those that read its words or find its texts.
 
-    What a vector or another text gives away has no share of words, but is linked to its original.
+    A share of words and a share of texts are both what an attacker gets right. Vectors and new
+    texts have the second alone.
     """
     attacks = list(attacks)
-    if counting(own := on_words(row, attacks)):
-        return own
     at = ("link", row.task, row.method, row.eta)
-    return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
+    linked = [each for each in attacks if (each.kind, each.task, each.method, each.eta) == at]
+    return on_words(row, attacks) + linked
 
 
 def by_release(attacks: Iterable[Row]) -> list[list[Row]]:
@@ -370,13 +370,15 @@ def worth(
 ) -> dict[tuple[str, str, str], dict[str, list[tuple[Row, Row | None]]]]:
     """Return, by group and η, the rows set against sending nothing, the most accurate first.
 
-    Beside each stands the strongest attack on its words, or on its texts.
+    Beside each stands the strongest attack on its words or texts.
     """
     found: dict[Any, dict[str, list[tuple[Row, Row | None]]]] = {}
     for row in sorted(utility, key=lambda row: (privacy_rank(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
-            of_eta.append((row, strongest(on_release(row, privacy))))
+            attack = strongest(own := on_release(row, privacy))
+            sent = (each.unprotected_share for each in own if each.unprotected_share is not None)
+            of_eta.append((row, attack and attack.but(unprotected_share=next(sent, None))))
     return {group: found[group] for group in groups(utility) if group in found}
 
 

@@ -126,19 +126,29 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
     assert ("Do not send it before you know why" in said) == leaks
 
 
-def test_where_no_attack_reads_words_the_linked_texts_count(experiment: Params) -> None:
-    """In the advice and beside each release; a word attack that counts goes before."""
+def test_the_strongest_attack_reads_words_or_links_texts(experiment: Params) -> None:
+    """In the advice and beside each release; the words that are sent as they are stay beside it."""
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(experiment, shares)
     results = reader.load(experiment)
     rows = [row for row in utility_table.utility(results) if row.on_grid]
     words = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
-    links = [row.but(kind="link", attack="linkage", attack_accuracy=0.2) for row in words]
-    for attacks, kind in ((links, "link"), ([*links, *words], "invert")):
+    most = max(row.attack_accuracy for row in words)
+    none = {"unprotected_share": None, "accuracy_ceiling": None}
+    links, weak = (
+        [row.but(kind="link", attack="linkage", attack_accuracy=at, **none) for row in words]
+        for at in (most + 0.1, 0.001)
+    )
+    for attacks, kind in ((links, "link"), ([*links, *words], "link"), ([*weak, *words], "invert")):
         pairs = tables.worth(rows, attacks)["movies", "minilm", "lora"]["75"]
-        assert {of.kind for row, of in pairs if of and row.method == "pct2t"} == {kind}
-    said = advice(rows, links).replace("\xa0", " ")
-    assert said.endswith(" linkage finds the original of 20.0 % of its texts.")
+        own = [of for row, of in pairs if of and row.method == "pct2t"]
+        assert {of.kind for of in own} == {kind}
+        assert (own[0].unprotected_share is None) == (attacks is links)
+    said = advice(rows, [*links, *words]).replace("\xa0", " ")
+    assert said.endswith(f" linkage finds the original of {100 * (most + 0.1):.1f} % of its texts.")
+    above = [row.but(accuracy_ceiling=most / 2, attack_accuracy_low=most - 0.01) for row in words]
+    said = advice(rows, [*links, *above])
+    assert "linkage finds" in said and "Do not send it before you know why" in said
 
 
 def _against(row: dict[str, str]) -> str:
