@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, Kind, PreparedText, Stated, as_float32
+from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, PreparedText, Stated, as_float32
 from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
-from rapt.privacy.mechanisms.base import Rewriter, Space, Vectors, means
+from rapt.privacy.mechanisms.base import Rewriter, Space, Vectors
 from rapt.privacy.mechanisms.claim import ONE_WORD, Bound
 from rapt.privacy.mechanisms.hidden_states import HiddenStateMechanism
 from rapt.privacy.privatizer import Privatizer, WordVectorPrivatizer
@@ -35,7 +35,10 @@ ENCODER = (
 )
 
 
-class WholeTextPrivatizer(AnyPrivatizer[Kind]):
+Whole = TypeVar("Whole", bound=TextVectorMechanism | RewritingMechanism)
+
+
+class WholeTextPrivatizer(AnyPrivatizer[Whole]):
     """A mechanism that releases something for a text as a whole: no word has a fate."""
 
     @property
@@ -81,7 +84,7 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
 
     def encoded(self, texts: Sequence[Sequence[str]]) -> Vectors:
         """Return the vectors by which the claim compares texts, (n, k)."""
-        return means(texts, self.table)
+        return self.mechanism.encode(texts, self.table)
 
     @cached_property
     def distances(self) -> dict[str, float]:
@@ -105,10 +108,6 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
         if self.mechanism.is_from_table:
             return stated
         return stated._replace(not_covered=[*stated.not_covered, ENCODER])
-
-    def encoded(self, texts: Sequence[Sequence[str]]) -> Vectors:
-        """Return the vectors of texts before the noise, (n, k)."""
-        return self.mechanism.encode(texts, self.table)
 
     def release(self, texts: Iterable[PreparedText]) -> Iterator[TextVector]:
         """Release the vector of each text.

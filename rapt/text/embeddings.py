@@ -55,21 +55,31 @@ PUNCTUATION = {
 }
 
 
+def proper(tokenizer: Tokenizer) -> dict[str, int]:
+    """The tokens of a vocabulary in order, without special and unused ones."""
+    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    special = {t.content for t in tokenizer.get_added_tokens_decoder().values() if t.special}
+    special.add(getattr(tokenizer.model, "unk_token", ""))  # not always among them
+    return {
+        token: i
+        for token, i in tokens
+        if token not in special and static.is_word(token.removeprefix("##").lstrip("Ġ▁"))
+    }
+
+
 def candidates(tokenizer: Tokenizer) -> dict[str, int]:
     """The whole words of a vocabulary and their tokens: digits and punctuation are words too.
 
     BPE, SentencePiece: the tokens that begin with the word-boundary marker, without it. WordPiece:
     all but the `##` pieces. Special and unused tokens are no words. In the order of the tokens.
     """
-    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    special = {t.content for t in tokenizer.get_added_tokens_decoder().values() if t.special}
-    special.add(getattr(tokenizer.model, "unk_token", ""))  # not always among them
-    marked = [(token, i) for token, i in tokens if token.startswith(WORD_START)]
-    is_wordpiece = not marked or any(token.startswith("##") for token, _ in tokens)
+    tokens = proper(tokenizer)
+    marked = [i for token, i in tokens.items() if token.startswith(WORD_START)]
+    if not marked or any(token.startswith("##") for token in tokens):
+        return {token: i for token, i in tokens.items() if static.is_word(token)}
     words: dict[str, int] = {}
-    for token, i in tokens if is_wordpiece else marked:
-        word = token if is_wordpiece else tokenizer.decode([i]).strip()
-        if word not in special and static.is_word(word):
+    for i in marked:
+        if static.is_word(word := tokenizer.decode([i]).strip()):
             words.setdefault(word, i)
     return words
 

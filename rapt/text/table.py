@@ -138,6 +138,24 @@ class EmbeddingTable:
         """The row of each word as the table has it, int64 (n,); -1 for another."""
         return np.array([self._rows.get(word, -1) for word in words], np.int64)
 
+    @cached_property
+    def tokens(self) -> NDArray[np.int64]:
+        """The rows in `pieces` of the model's tokens, but for special ones; of none of GloVe's."""
+        from rapt.text.embeddings import proper  # which imports more than most need
+
+        if len(self.pieces) == 1:
+            return np.zeros(0, np.int64)
+        return np.array([*proper(self._tokenizer).values()], np.int64)
+
+    def tokenize(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The rows in `pieces` of the tokens of a text, int64 (n,)."""
+        ids = self._tokenizer.encode(" ".join(words), add_special_tokens=False).ids
+        return np.array(ids, np.int64)
+
+    def spell(self, tokens: Iterable[int]) -> list[str]:
+        """The words that tokens make: pieces of words are glued to what stands before them."""
+        return str(self._tokenizer.decode([*map(int, tokens)])).split()
+
     def embed(self, words: Sequence[str]) -> Vectors:
         """The vectors E(w) of any words, float32 (n, d).
 

@@ -36,6 +36,7 @@ from rapt.privacy.mechanisms.text_vectors import (
     Ome,
     OmeAsWritten,
 )
+from rapt.privacy.mechanisms.tokens import TokenT2T
 from rapt.privacy.mechanisms.vectors import (
     Adept,
     SequenceRepresentation,
@@ -62,6 +63,7 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
         CusText,
         TruncatedGumbel,
         Optimal,
+        TokenT2T,
         TokenRepresentation,
         SplitNDenoise,
         SequenceRepresentation,

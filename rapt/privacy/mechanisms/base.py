@@ -261,6 +261,13 @@ class RewritingMechanism(Mechanism):
     releases = NewText
     categories = "none"
 
+    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+        """Return the vectors by which the claim compares texts, (n, k): the means of their words'.
+
+        They differ in shape where nothing is promised.
+        """
+        return means(texts, table)
+
     @abstractmethod
     def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:
         """Return what writes a new text for the words of one, at η.
