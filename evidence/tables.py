@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from math import nan
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import fmean
 
 from rapt import params
-from rapt.analysis.effects import over_seeds
+from rapt.analysis.effects import FALSE_ALARMS, jointly, over_seeds
 from rapt.grid import CLEAN
 from rapt.reporting import tables, utility_table
-from rapt.reporting.comparisons import denoised, differences_of
+from rapt.reporting.comparisons import Comparison, Pair, compare, denoised, differences_of
 from rapt.reporting.published import read
 from rapt.reporting.rows import Row
 from rapt.reporting.text import percent, span
 from rapt.reporting.written import ALL, written
 from rapt.results import table
-from rapt.results.reader import Results
+from rapt.results.reader import ReadCell, Results
 from rapt.utils import files
 
 ACCURACY = ("task", "tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
@@ -34,16 +35,10 @@ ATTACKED = (
 )
 PUBLISHED = ("tuner", "η", "pct2t − t2t", "rapt − pct2t")
 DIFFERENCES = (
-    "task",
-    "tuner",
-    "η",
-    "method",
-    "against",
-    "difference",
-    "95 % interval",
-    "seeds",
+    *("task", "tuner", "η", "method", "against", "difference", "95 % interval", "seeds"),
     "verdict",
 )
+BACKBONES = ("method", "η", "backbone", *DIFFERENCES[4:])
 
 
 def main(name: str) -> None:
@@ -83,12 +78,12 @@ def page(folder: Path) -> str:
         [
             "Accuracy on the test split in %, mean and sd over the seeds: "
             f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
-            *_table(ACCURACY, map(_accuracy, run)),
+            *_table(ACCURACY, (_accuracy(row, results) for row in run)),
             *_nothing_sent(run),
             *_clean_again(results, kept),
             f"\nDifferences in points, paired by seed{paired} 95 % interval. A verdict holds for "
             "all rows together (Holm's correction at 5 %).\n",
-            *_table(DIFFERENCES, map(_difference, compared)),
+            *_table(*_differences(results, compared)),
             *(privacy if recovered else []),
             *(beside if printed else []),
             "",
@@ -235,19 +230,56 @@ def _published(results: Results) -> Iterator[tuple[str, ...]]:
         yield tuner, eta, f"{pct2t - t2t:+.1f}", f"{rapt - pct2t:+.1f}"
 
 
-def _accuracy(row: Row) -> tuple[str, ...]:
+def _accuracy(row: Row, results: Results) -> tuple[str, ...]:
     numbers = (row.replaced_share, row.accuracy, row.accuracy_sd)
     shown = ("" if number is None else f"{100 * number:.1f}" for number in numbers)
-    return (row.task, row.tuner, row.label, row.eta, *shown, str(row.seeds))
+    several = len(results.params.sweep.backbones) > 1
+    tuner = f"{row.tuner} on {row.backbone}" if several else row.tuner
+    return (row.task, tuner, row.label, row.eta, *shown, str(row.seeds))
+
+
+def _differences(
+    results: Results, compared: Sequence[Row]
+) -> tuple[tuple[str, ...], Iterable[tuple[str, ...]]]:
+    """Return the table of the differences between methods, or if there are several, backbones."""
+    if len(results.params.sweep.backbones) == 1:
+        return DIFFERENCES, map(_difference, compared)
+    ran: dict[tuple[str, str], list[ReadCell]] = {}
+    for cell in results.of("train"):
+        if cell.content:
+            ran.setdefault((cell.label, cell.factors["eta"]), []).append(cell)
+    found: list[tuple[tuple[str, ...], Comparison]] = []
+    for setting, cells in ran.items():
+        for less, more in combinations(cells, 2):
+            if own := compare([Pair("", more, less)]):
+                found.append(((*setting, *(c.factors["backbone"] for c in (more, less))), own))
+    joint = jointly([own.effect for _, own in found])
+    return BACKBONES, (
+        (
+            *names,
+            *_numbers(own.effect.mean, own.effect.interval()),
+            str(own.seeds),
+            _verdict(own, p),
+        )
+        for (names, own), (_, p) in zip(found, joint, strict=True)
+    )
+
+
+def _verdict(own: Comparison, p: float) -> str:
+    if p > FALSE_ALARMS:
+        return "undecided"
+    return "higher" if own.effect.mean > 0 else "lower"
+
+
+def _numbers(mean: float, ends: tuple[float, float] | None) -> tuple[str, str]:
+    interval = f"{100 * ends[0]:+.1f} to {100 * ends[1]:+.1f}" if ends else ""
+    return f"{100 * mean:+.1f}", interval
 
 
 def _difference(row: Row) -> tuple[str, ...]:
-    interval = ""
-    if row.low is not None and row.high is not None:
-        interval = f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
-    mean = f"{100 * row.mean:+.1f}"
+    ends = None if row.low is None else (row.low, row.high)
     named = (row.task, row.tuner, row.eta, row.method, row.against)
-    return (*named, mean, interval, str(row.seeds), row.verdict)
+    return (*named, *_numbers(row.mean, ends), str(row.seeds), row.verdict)
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
