@@ -8,7 +8,7 @@ import pytest
 
 from rapt import audit as module
 from rapt.audit import FALSE_ALARM, AuditChoice, Finding, Verdict, audit, subjects_of, verdict
-from rapt.audit.cases import subject
+from rapt.audit.cases import DRAWS, subject
 from rapt.audit.laws import Check
 from rapt.privacy.mechanisms import MECHANISMS, RewritingMechanism
 from rapt.privacy.mechanisms.base import Rewriter
@@ -83,7 +83,9 @@ def test_an_excess_of_15_percent_would_be_caught_both_ways(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_sound_laws_hold_and_unsound_claims_are_shown(name: str) -> None:
-    (some,) = subjects_of(AuditChoice([name]))
+    """By a quarter of the draws where nothing is to be shown: evidence/audit.json has all."""
+    draws = DRAWS if MECHANISMS[name].claim.published else DRAWS // 4
+    (some,) = subjects_of(AuditChoice([name], draws=draws))
     found = verdict(some, 1, FALSE_ALARM / 20)
     assert not found.violated
     assert found.text == (CLAIM_VIOLATED if some.mechanism.claim.published else "holds")
