@@ -51,6 +51,8 @@ SWEEP: dict[str, tuple[float, ...]] = {
 # What lifts the papers' figures, for a system each at the η that it is used with.
 LIFTED = {"purkayastha": (16, 10.0), "gaussian": (384, 8.0), "federate": (384, 14.0)}
 LIFTS = ("trained projection", "redrawn noise", "none at inference", "half the sensitivity")
+# Shares of the words that DPNR leaves out, at an ε and, last, without noise.
+LEFT_OUT, LEFT_OUT_AT = (0.1, 0.3, 0.5, 0.7, 0.9), (1000.0, 1e9)
 STEPS, RATE, WIDTH = 300, 0.01, 16  # of the projection that learns from raw text
 
 
@@ -171,6 +173,25 @@ def with_lifts(
     return accuracy(Data(np.concatenate(train), np.tile(data.labels, epochs), test, data.right))
 
 
+def dropout(
+    texts: list[list[str]], asked: list[list[str]], raw: Data, table: EmbeddingTable
+) -> dict[str, Any]:
+    """The accuracy of DPNR by the share of words that it leaves out and by ε."""
+    found: dict[str, Any] = {}
+    for mu, eta in product(LEFT_OUT, LEFT_OUT_AT):
+        made = mechanism("dpnr", encoder=MINILM, mu=mu)
+        assert isinstance(made, FramedText)
+        of_draws = []
+        for draw in range(DRAWS):
+            parts = {}
+            for split, own in (("train", texts), ("test", asked)):
+                streams = [stream(0, "dropout", draw, split, at) for at in range(len(own))]
+                parts[split] = np.concatenate(made.release_texts(own, streams, table, eta))
+            of_draws.append(accuracy(raw._replace(train=parts["train"], test=parts["test"])))
+        found.setdefault(f"{mu:g}", {})[f"{eta:g}"] = float(np.mean(of_draws))
+    return found
+
+
 def _half(made: FramedText, eta: float) -> float:
     """The η at which the noise is that of half the sensitivity."""
     if made.name != "gaussian":
@@ -194,6 +215,7 @@ def main(train: str, test: str) -> None:
             "majority": float(max(np.bincount(right)) / len(right)),
             "cells": cells(raw, table),
             "lifts": lifted(raw, table),
+            "dropout": dropout(texts, asked, raw, table),
         }
     files.write_json(OUT, content)
 

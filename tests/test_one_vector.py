@@ -61,7 +61,11 @@ def test_half_the_sensitivity_is_half_the_noise() -> None:
 
 def test_the_file_has_what_the_page_shows() -> None:
     """Accuracy falls with the noise, and the variants that hide nothing lose nothing."""
-    found = json.loads((ROOT / "evidence/one_vector.json").read_text())["cells"]["384"]
+    content = json.loads((ROOT / "evidence/one_vector.json").read_text())
+    found = content["cells"]["384"]
+    left_out = [content["dropout"][mu]["1e+09"] for mu in sorted(content["dropout"])]
+    assert left_out == sorted(left_out, reverse=True)
+    assert left_out[0] < found["federate"]["inf"]
     for name in ("purkayastha", "vmf", "sphere-noise", "gaussian", "federate"):
         (clean, *noisy) = [found[name][eta] for eta in sorted(found[name], key=float)[::-1]]
         assert clean > noisy[0] - 0.02 and noisy[0] > noisy[-1] + 0.1
