@@ -18,6 +18,7 @@ from rapt import models
 from rapt.text import static
 from rapt.text.language import ANY
 from rapt.text.table import Vectors
+from rapt.text.vocabulary import candidates
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
@@ -25,7 +26,6 @@ from rapt.utils.progress import bar
 if TYPE_CHECKING:  # which imports spaCy
     from rapt.text.tagging import Tagger
 
-WORD_START = ("Ġ", "▁")
 UNKNOWN = "[UNK]"
 # What the families of models call them: BERT's, T5's, Llama's, GPT-2's, ModernBERT's.
 INPUT_EMBEDDINGS = ("word_embeddings", "shared", "embed_tokens", "wte", "tok_embeddings")
@@ -53,35 +53,6 @@ PUNCTUATION = {
     "”": 26.7,
     "-": 15.3,
 }
-
-
-def proper(tokenizer: Tokenizer) -> dict[str, int]:
-    """The tokens of a vocabulary in order, without special and unused ones."""
-    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    special = {t.content for t in tokenizer.get_added_tokens_decoder().values() if t.special}
-    special.add(getattr(tokenizer.model, "unk_token", ""))  # not always among them
-    return {
-        token: i
-        for token, i in tokens
-        if token not in special and static.is_word(token.removeprefix("##").lstrip("Ġ▁"))
-    }
-
-
-def candidates(tokenizer: Tokenizer) -> dict[str, int]:
-    """The whole words of a vocabulary and their tokens: digits and punctuation are words too.
-
-    BPE, SentencePiece: the tokens that begin with the word-boundary marker, without it. WordPiece:
-    all but the `##` pieces. Special and unused tokens are no words. In the order of the tokens.
-    """
-    tokens = proper(tokenizer)
-    marked = [i for token, i in tokens.items() if token.startswith(WORD_START)]
-    if not marked or any(token.startswith("##") for token in tokens):
-        return {token: i for token, i in tokens.items() if static.is_word(token)}
-    words: dict[str, int] = {}
-    for i in marked:
-        if static.is_word(word := tokenizer.decode([i]).strip()):
-            words.setdefault(word, i)
-    return words
 
 
 def build_table(

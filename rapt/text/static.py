@@ -10,11 +10,10 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from rapt.text.table import Vectors
+from rapt.text.vocabulary import is_word
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-# Tokens that stand for no word, in whatever vocabulary: [UNK], <s>, [unused1], <|endoftext|>.
-SPECIAL = re.compile(r"\[[A-Za-z_ ]+\d*\]|<[|/]?(?:[A-Za-z]|0x)[^<>\s]*>|##.+", re.S)
 LONGEST = 1 << 10  # bytes of a word in a binary file
 READ = 1 << 20  # bytes read at a time to count lines
 SUFFIXES = (".txt", ".vec", ".bin")
@@ -46,11 +45,6 @@ def reader(path: Path) -> Callable[[], StaticWords] | None:
     if len(own) == 1 and not any(path.glob("*.safetensors")):
         return _of_file(own[0])
     return None
-
-
-def is_word(word: str) -> bool:
-    """Whether an entry of a vocabulary can be a word of a release."""
-    return bool(word) and not SPECIAL.fullmatch(word) and not re.search(r"\s|\ufffd", word)
 
 
 def _of_file(path: Path) -> Callable[[], StaticWords]:

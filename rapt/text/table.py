@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from rapt.text.vocabulary import proper
 from rapt.utils import files, memmap
 from rapt.utils.errors import RaptError
 
@@ -141,8 +142,6 @@ class EmbeddingTable:
     @cached_property
     def tokens(self) -> NDArray[np.int64]:
         """The rows in `pieces` of the model's tokens, but for special ones; of none of GloVe's."""
-        from rapt.text.embeddings import proper  # which imports more than most need
-
         if len(self.pieces) == 1:
             return np.zeros(0, np.int64)
         return np.array([*proper(self._tokenizer).values()], np.int64)

@@ -2,12 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer, decoders
+from tokenizers import Tokenizer
 from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, T5EncoderModel
 from wordfreq import top_n_list, word_frequency
@@ -17,7 +16,7 @@ from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
-from rapt.text.embeddings import build_table, candidates, check
+from rapt.text.embeddings import build_table, check
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 from rapt.utils import files
@@ -56,43 +55,6 @@ def test_most_words_fall_into_the_four_categories(minilm: EmbeddingTable) -> Non
     assert 0.8 < share < 0.95  # RAPT: 19,369 of BERT's words; 18,928 in METHOD
     assert tags["film"] == ["NOUN"]
     assert set(tags["run"]) == {"NOUN", "VERB"}
-
-
-def test_byte_level_and_sentencepiece_vocabularies() -> None:
-    def vocabulary(tokens: list[str], decoder: Any) -> Tokenizer:
-        made = Tokenizer(tokenizer_models.BPE({token: i for i, token in enumerate(tokens)}, []))
-        made.decoder = decoder
-        made.add_special_tokens(tokens[:1])
-        return made
-
-    byte_level = vocabulary(["Ġ<s>", "Ġfilm", "ing", "Ġ", "Ġ7"], decoders.ByteLevel())
-    assert candidates(byte_level) == {"film": 1, "7": 4}
-    sentencepiece = vocabulary(["<s>", "▁the", "s", "▁The"], decoders.Metaspace())
-    assert candidates(sentencepiece) == {"the": 1, "The": 3}
-
-
-def test_no_vocabulary_gives_special_or_unused_tokens() -> None:
-    """MPNet lists <unk> beside [UNK]; of none of these a tokenizer says that they are special."""
-    special = ["<s>", "</s>", "<pad>", "<unk>", "[MASK]", "[unused1]", "<|endoftext|>"]
-
-    def of(model: Any, words: list[str], **how: Any) -> list[str]:
-        vocabulary = {token: i for i, token in enumerate([*special, *words])}
-        return list(candidates(Tokenizer(model(vocabulary, **how))))
-
-    assert of(tokenizer_models.WordPiece, ["the", "##s", "[UNK]"], unk_token="[UNK]") == ["the"]
-    assert of(tokenizer_models.WordLevel, ["the", "7"], unk_token="[UNK]") == ["the", "7"]
-    for marker in "Ġ▁":
-        made = Tokenizer(
-            tokenizer_models.BPE(
-                {
-                    token: i
-                    for i, token in enumerate([*(marker + s for s in special), marker + "the"])
-                },
-                [],
-            )
-        )
-        made.decoder = decoders.ByteLevel() if marker == "Ġ" else decoders.Metaspace()
-        assert list(candidates(made)) == ["the"]
 
 
 def test_model2vec_folders_are_tables(tmp_path: Path) -> None:
