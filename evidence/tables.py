@@ -223,6 +223,7 @@ def _published(results: Results) -> Iterator[tuple[str, ...]]:
         (row.tuner, row.eta, row.method): row.value
         for row in read().itertuples()
         if (row.source, row.table, row.backbone) == ("rapt-v3", "II", "bert-base-uncased")
+        and "pct2t" in results.params.sweep.methods
         and row.task in results.params.sweep.train
     }
     for tuner, eta in dict.fromkeys(key[:2] for key in printed):
