@@ -58,6 +58,9 @@ def spending(kind: type[Mechanism], factor: float) -> Mechanism:
         def represent(self, vectors, draws, eta):
             return super().represent(vectors, draws, factor * eta)
 
+        def writer(self, table, eta):
+            return super().writer(table, factor * eta)
+
     return Spending(**PARAMETERS.get(kind.name, {}))
 
 
