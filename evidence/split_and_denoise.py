@@ -39,10 +39,7 @@ ANSWERS = ("server", "zeros")
 
 
 class Texts(NamedTuple):
-    """Token embeddings, padded, (n, t, d); where a token stands, (n, t); the clean output, (n, d).
-
-    A further field is what was sent with the answer to it.
-    """
+    """Token embeddings, padded, (n, t, d); where tokens stand, (n, t); the clean output, (n, d)."""
 
     vectors: Tensor
     mask: Tensor
