@@ -189,13 +189,24 @@ def _pretrained(p: Params) -> Iterable[str]:
 
 
 def _gradients(p: Params) -> Iterable[str]:
-    """A capped reconstruction has a gradient of its own."""
+    """A capped reconstruction has a gradient of its own, and what takes no steps has none."""
     given = p.train.gradient.type
+    private = [name for name, tuner in p.tuners.items() if getattr(tuner, "private", None)]
     for name, method in p.methods.items():
-        if given != "plain" and method.reconstruction and method.reconstruction.cap:
+        if not (method.reconstruction and method.reconstruction.cap):
+            continue
+        where = "train.gradient" if given != "plain" else ""
+        where = where or (f"tuners.{private[0]}.private" if private else "")
+        if where:
             yield (
-                f"train.gradient: got {given} with methods.{name}.reconstruction.cap, expected "
-                "plain, or no cap."
+                f"{where}: got {given if given != 'plain' else 'one'} with methods.{name}."
+                "reconstruction.cap, expected plain, or no cap."
+            )
+    for name, tuner in p.tuners.items():
+        if given == "private" and tuner.reads_words:
+            yield (
+                f"train.gradient: got private with tuners.{name}, of type {tuner.type}, which "
+                "takes no steps, expected plain."
             )
 
 

@@ -44,6 +44,7 @@ def tune(
     found = outcome.write(task, paths.predictions(kind, name), release, p.train, trained)
     cell.write(
         protection=statement["protection"],
+        training=trained[0].training,
         seeds=[one.result for one in trained],
         intervals=found.intervals,
         device=", ".join(sorted({one.device for one in trained})),

@@ -32,7 +32,22 @@ WRONG: list[tuple[str | Edit, str]] = [
         "tuners.lora.rank=3",
         "tuners.lora: got 'rank', expected one of alpha, dropout, .*, type. Did",
     ),
-    ("tuners.prefix.r=3", "tuners.prefix: got 'r', expected one of learning_rate, tokens, type.$"),
+    (
+        "tuners.prefix.r=3",
+        "tuners.prefix: got 'r', expected one of learning_rate, private, tokens, type.$",
+    ),
+    (
+        "tuners.lora.private={epsilon: 0}",
+        "tuners.lora.private.epsilon: got 0, expected a number greater than 0",
+    ),
+    (
+        "tuners.lora.private={epsilon: 3, delta: 1}",
+        "tuners.lora.private.delta: got 1, expected a number less than 1",
+    ),
+    (
+        "train.gradient={type: private, epsilon: 3}; tuners.tfidf=tfidf",
+        "train.gradient: got private with tuners.tfidf, of type tfidf, which takes no steps, exp",
+    ),
     ("tuners.p-tuning.hiden=3", "tuners.p-tuning: got 'hiden', expected .*. Did you mean 'hidden'"),
     ("tuners.prompt.tokens=0", "tuners.prompt.tokens: got 0, expected a number greater than 0"),
     (
@@ -43,7 +58,7 @@ WRONG: list[tuple[str | Edit, str]] = [
     ("tuners.lora.r=true", "tuners.lora.r: got True, expected a valid int"),
     (
         "tuners.lora.type=loar",
-        "tuners.lora.type: got 'loar', expected one of full, .*. Did you mean 'lora'",
+        "tuners.lora.type: got 'loar', expected one of bitfit, full, .*. Did you mean 'lora'",
     ),
     (
         "attacks.mlp.type=nearest",

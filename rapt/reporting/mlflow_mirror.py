@@ -189,6 +189,7 @@ def _metrics(
     assert cell.content
     found: dict[str, float | None] = _summary("", tables.shown(results, cell))
     found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
+    found |= {f"training_{name}": value for name, value in cell.content.training.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
     has_accuracy = cell.plan.kind in TUNED and utility_table.classifies(results, cell)

@@ -36,8 +36,9 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
     known = [row for row in measured if row.task == measured[0].task]
     if not known:
         return ""
-    first, clean = known[0], next((row for row in known if row.unprotected), None)
-    alone = f"{_alone(first)} with nothing sent."
+    first, on_clean = known[0], [row for row in known if row.unprotected]
+    clean = next((row for row in on_clean if row.training_epsilon is None), None)
+    alone = f"{_alone(first)} with nothing sent.{_at_home(on_clean)}"
     released = [row for row in known if not row.unprotected]
     paying = [row for row in released if row.against_local == "better"]
     if paying:
@@ -56,6 +57,20 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
     if clean is None or clean.against_local != "better":
         return f"Send nothing. {alone} The provider is not surely better, even on clean text."
     return f"Send none of these releases. {alone} None is surely better."
+
+
+def _at_home(on_clean: Sequence[Row]) -> str:
+    """State the best accuracy of models that were tuned privately on clean text, if any."""
+    tuned = [row for row in on_clean if row.training_epsilon is not None]
+    if not tuned:
+        return ""
+    best = max(tuned, key=lambda row: row.accuracy)
+    verdict = {"better": "surely better", "worse": "surely worse"}.get(best.against_local, "unsure")
+    return (
+        f" Tuned on clean text at home, with differential privacy of ε{NBSP}={NBSP}"
+        f"{best.training_epsilon:.3g} a text, a model to hand on reaches {percent(best.accuracy)}"
+        f"{NBSP}% by {best.tuner}: {verdict}."
+    )
 
 
 def _alone(row: Row) -> str:

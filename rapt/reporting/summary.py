@@ -14,7 +14,7 @@ from rapt.reporting import tables, utility_table
 from rapt.reporting.measured import measured, measured_text
 from rapt.reporting.narrative import headline
 from rapt.reporting.rows import Row
-from rapt.reporting.text import attack_text, count, group_text, percent, span
+from rapt.reporting.text import attack_text, count, group_text, percent, span, training_text
 from rapt.reporting.writer import frames
 from rapt.reporting.written import by_task
 from rapt.results.reader import Results, load
@@ -66,7 +66,8 @@ def print_results(params: Params) -> None:
         clean = _value(grid.clean, "accuracy") if grid.clean else "not planned"
         told = (
             f"baseline {span(row.majority for row in grid.every)}; nothing sent "
-            f"{percent(grid.first.to_beat)}; clean text, unprotected {clean}"
+            f"{percent(grid.first.to_beat)}; clean text, "
+            f"{training_text(grid.clean and grid.clean.training_epsilon)} {clean}"
         )
         if grid.first.chance is not None:
             told += f", exact match {percent(grid.clean.exact_match)}" if grid.clean else ""

@@ -56,6 +56,11 @@ def group_text(group: Sequence[str]) -> str:
     return " · ".join(group)
 
 
+def training_text(epsilon: float | None) -> str:
+    """Say of a model on clean text what protects the texts that it was tuned on."""
+    return "unprotected" if epsilon is None else f"trained privately, ε = {epsilon:.3g} a text"
+
+
 def attack_text(attack: str, task: str, target: str) -> str:
     """Name an attack by its task and its target: words, entities, attribute or membership."""
     return f"{attack} on {task}: {target}"

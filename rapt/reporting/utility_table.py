@@ -28,6 +28,8 @@ Over = NDArray[np.float64]  # (seeds, texts)
 UTILITY = (
     *("kind", "cell", "task", "backbone", "tuner", "method", "eta", "embedding"),
     *("study", "denoiser", "with_local", "protection"),
+    # What a private training spends on a text that it tunes on.
+    *("training_epsilon", "training_delta"),
     *("accuracy", "accuracy_sd", "accuracy_low", "accuracy_high", "seeds", "majority"),
     # Of questions with choices: how often the likeliest token of all is the right letter, and the
     # share that is right by chance.
@@ -99,6 +101,7 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
     factors, majority = cell.factors, cell.baseline("majority")
     of_local = parts("local", local.metric("accuracy") if local else None, *ENDS)
     alone_right = of_local["local"]
+    training = cell.content.training if cell.content else {}
     row = Row.of(
         UTILITY,
         kind=cell.plan.kind,
@@ -106,6 +109,8 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
         **factors,
         with_local=False,
         protection=cell.protection,
+        training_epsilon=training.get("epsilon"),
+        training_delta=training.get("delta"),
         **parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
         majority=majority,

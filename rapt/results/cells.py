@@ -60,6 +60,8 @@ class CellResult(_Part):
 
     Attributes:
         protection: of the release, as its statement says.
+        training: of a private training the epsilon and delta that it spends on a text that it
+            tunes on, and what these rest on; empty: it promises nothing.
         baselines: by metric the score of a trivial answer, as the most frequent class.
         upper_bounds: by metric what no attack of the kind exceeds, where that is known.
         counts: rows or words behind the figures.
@@ -70,6 +72,7 @@ class CellResult(_Part):
     cell: str
     factors: dict[str, str]
     protection: str
+    training: dict[str, float] = {}
     metrics: dict[str, Metric]
     baselines: dict[str, float]
     # Cells of earlier versions have none.
@@ -94,6 +97,7 @@ class Cell:
         baselines: Mapping[str, float],
         counts: Mapping[str, int],
         upper_bounds: Mapping[str, float] | None = None,
+        training: Mapping[str, float] | None = None,
         intervals: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
@@ -106,13 +110,15 @@ class Cell:
             cell=self.name,
             factors=self.factors,
             protection=protection,
+            training=dict(training or {}),
             metrics=metrics_over(seeds, intervals or {}),
             baselines=dict(baselines),
             upper_bounds=dict(upper_bounds or {}),
             counts=dict(counts),
             seeds=list(seeds),
         )
-        files.write_json(paths.cell(self.kind, self.name), result.model_dump(by_alias=True))
+        content = result.model_dump(by_alias=True, exclude=None if training else {"training"})
+        files.write_json(paths.cell(self.kind, self.name), content)
         files.write_json(
             files.home() / paths.run(self.kind, self.name),
             {

@@ -35,11 +35,22 @@ RUN = ("commit", "machine", "device", "seconds")
 FIXED = {*KEY, *MEASURED, *RELEASE, *RUN}
 # What such a name begins with, by the field of `CellResult`.
 MAPPINGS = {"baselines": "baseline", "upper_bounds": "upper_bound", "counts": "count"}
+MAPPINGS["training"] = "training"
 # What a CSV file holds as text.
 TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("seed", "step", "count"), int),
     **dict.fromkeys(
-        ("value", "low", "high", "replaced_share", "seconds", "baseline", "upper_bound"), float
+        (
+            "value",
+            "low",
+            "high",
+            "replaced_share",
+            "seconds",
+            "baseline",
+            "upper_bound",
+            "training",
+        ),
+        float,
     ),
 }
 

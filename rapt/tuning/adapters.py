@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rapt.tuning.tuners import Lora, PrefixTuning, PromptTuning, PTuning
 
 
-def full(backbone: PreTrainedModel) -> PreTrainedModel:
+def full(backbone: PreTrainedModel, tuner: str = "full") -> PreTrainedModel:
     """Return the backbone as it is, to be tuned whole.
 
     Raises:
@@ -33,9 +33,27 @@ def full(backbone: PreTrainedModel) -> PreTrainedModel:
     """
     if backbone.config.is_encoder_decoder and not backbones.writes(backbone):
         raise RaptError(
-            f"tuner: got full for the encoder of {backbone.config.model_type}, which is not "
+            f"tuner: got {tuner} for the encoder of {backbone.config.model_type}, which is not "
             "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
         )
+    return backbone
+
+
+def biases(backbone: PreTrainedModel) -> PreTrainedModel:
+    """Return the backbone, of which only the biases learn.
+
+    Raises:
+        RaptError: it has none, or is an encoder that is not saved alone.
+    """
+    full(backbone, "bitfit").requires_grad_(False)
+    found = [w for name, w in backbone.named_parameters() if name.rpartition(".")[2] == "bias"]
+    if not found:
+        raise RaptError(
+            f"tuner: got bitfit for {backbone.config.model_type}, which has no biases, expected "
+            "one of lora, prefix-tuning, prompt-tuning."
+        )
+    for bias in found:
+        bias.requires_grad_(True)
     return backbone
 
 

@@ -29,24 +29,27 @@ SECONDS = 600  # between checkpoints within an epoch; there is one at the end of
 
 @dataclass
 class Position:
-    """Steps and epochs done, steps of the current epoch, and each curve's sums and values."""
+    """Steps and epochs done, of the current epoch its steps and texts, and each curve's values."""
 
     sums: dict[str, float]
     curves: dict[str, list[float]]
     step: int = 0
     epoch: int = 0
     batch: int = 0
+    texts: int = 0
 
     def add(self, means: dict[str, float], texts: int) -> None:
         """Add a step's means over `texts` to the current epoch's sums."""
         for name, value in means.items():
             self.sums[name] += value * texts
+        self.texts += texts
 
-    def end_epoch(self, texts: int) -> None:
+    def end_epoch(self) -> None:
         """Append the mean over the epoch's texts to each curve."""
         for name, total in self.sums.items():
-            self.curves[name].append(total / texts)
-        self.epoch, self.batch, self.sums = self.epoch + 1, 0, dict.fromkeys(self.sums, 0.0)
+            self.curves[name].append(total / max(1, self.texts))
+        self.epoch, self.batch, self.texts = self.epoch + 1, 0, 0
+        self.sums = dict.fromkeys(self.sums, 0.0)
 
 
 class Saved:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -244,7 +244,8 @@ class Run:
     @property
     def learning_rate(self) -> float:
         """The tuner's; 0 for one that takes no steps."""
-        return float(getattr(self.tuner, "learning_rate", 0.0))
+        takes_steps = self.tuner.takes_steps(self.gradient)
+        return float(getattr(self.tuner, "learning_rate", 0.0)) if takes_steps else 0.0
 
     @property
     def cards(self) -> int:
@@ -263,8 +264,10 @@ class Run:
 
     @property
     def gradient(self) -> Gradient:
-        """The gradient of a step: `train.gradient`, or capped where the reconstruction's is."""
+        """The gradient of a step: the tuner's, `train.gradient`, or that with a capped part."""
         cap = self.reconstruction.cap if self.reconstruction else None
+        if private := getattr(self.tuner, "private", None):
+            return cast(Gradient, private)
         return self.train.gradient if cap is None else Capped(cap=cap)
 
 
@@ -272,13 +275,14 @@ class Run:
 class Trained:
     """A trained seed, and the name of the device that trained it.
 
-    Its answers are by split, to texts that it was not tuned on: `test`, and `train` for the rows
-    held out. Each is what its kind of task keeps (`Kind.kept`). The caller removes the checkpoint
-    once the cell is written. Until then a finished seed is only scored again. None: a fit that
-    takes seconds has none.
+    `training` is what a private training promises (`CellResult`). Its answers are by split, to
+    texts that it was not tuned on: `test`, and `train` for the rows held out. Each is what its kind
+    of task keeps (`Kind.kept`). The caller removes the checkpoint once the cell is written. Until
+    then a finished seed is only scored again. None: a fit that takes seconds has none.
     """
 
     result: SeedResult
     answers: dict[str, Any] = field(compare=False)
     device: str
     checkpoint: Path | None
+    training: dict[str, float] | None = None

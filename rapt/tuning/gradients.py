@@ -22,7 +22,12 @@ class GradientStep(ABC):
 
     Args:
         weights: all that learn; their gradients are None at first.
+
+    Attributes:
+        texts: of the part that is added next.
     """
+
+    texts = 0
 
     def __init__(self, weights: Iterable[torch.nn.Parameter]) -> None:
         """Begin at zero."""

@@ -160,7 +160,8 @@ def _trained(
     answers = {name: kind.kept(of_split) for name, of_split in outputs.items()}
     untuned = run.tuner.learns == "nothing"
     name = where if cards.count() == 1 else f"{cards.count()} × {where}"
-    return [Trained(result, answers, name, None if untuned else checkpoint.path)]
+    kept = None if untuned else checkpoint.path
+    return [Trained(result, answers, name, kept, trainer.gradient.statement())]
 
 
 def _outputs(trainer: Trainer, split: Split, reader: Reader) -> Any:

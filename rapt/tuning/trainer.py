@@ -22,6 +22,7 @@ from rapt.tuning.gradients import GradientStep, finest
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import ReconstructionHead, TaskModel, placed
 from rapt.tuning.scoring import features, read_all
+from rapt.tuning.tuners import Strategy
 from rapt.utils.device import device, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
@@ -48,6 +49,7 @@ class Trainer:
         self.sampler = sampler
         self.micro_batch = run.train.batch_size
         self.finest = finest(self.device)
+        self.gradient: Strategy = run.gradient
         self._unread: list[tuple[Tensor, int]] = []
 
     def reconstruct(self, targets: Tensor | csr_array, vocabulary: int) -> None:
@@ -85,6 +87,7 @@ class Trainer:
         name = "linear" if loop.schedule == "linear" else "constant_with_warmup"
         warmup = int(loop.warmup * self.steps)
         self.schedule = get_scheduler(name, self.optimizer, warmup, self.steps)
+        self.gradient = self.run.gradient.prepared(self, len(split))
         order = torch.Generator().manual_seed(torch.initial_seed())
         names = CURVES if self.head else CURVES[:1]
         start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
@@ -94,7 +97,7 @@ class Trainer:
             progress.update(at.step)
             while at.epoch < loop.epochs:
                 epoch_begins = order.get_state()
-                batches = self.run.gradient.batches(split.lengths, loop.batch_size, order)
+                batches = self.gradient.batches(split.lengths, loop.batch_size, order)
                 for rows in islice(batches, at.batch, None):
                     cards.begin_step(self.run, at.step)
                     losses = self._step(*self._drawn(split, rows), at.step)
@@ -107,7 +110,7 @@ class Trainer:
                     if due:
                         self._save(checkpoint, at, epoch_begins)
                 self._read(at)
-                at.end_epoch(len(split))
+                at.end_epoch()
                 self._save(checkpoint, at, order.get_state())
         return at.curves
 
@@ -169,7 +172,7 @@ class Trainer:
         """Save the state on which the next step depends."""
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
-        tensors |= generators(self.device) | {"rng.order": order}
+        tensors |= generators(self.device) | {"rng.order": order} | self.gradient.state()
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
@@ -183,6 +186,7 @@ class Trainer:
                 weight.copy_(tensors[f"weight.{name}"])
         unflat(self.optimizer, tensors, facts["groups"])
         self.schedule.load_state_dict(facts["schedule"])
+        self.gradient.resume(tensors)
         self.micro_batch = facts["micro_batch"]
         set_generators(self.device, tensors)
         order.set_state(tensors["rng.order"])
@@ -247,10 +251,11 @@ class Trainer:
 
     def _at_a_time(self, split: Split, rows: Sequence[int]) -> int:
         """Return how many of these texts fit into memory side by side, as far as is known."""
+        most = min(self.micro_batch, self.gradient.at_a_time or self.micro_batch)
         if self.device.type != "cpu":
-            return self.micro_batch
+            return most
         longest = max(split.lengths[row] for row in rows)
-        return max(1, min(self.micro_batch, TOKENS // longest))
+        return max(1, min(most, TOKENS // longest))
 
     def _backward(self, split: Split, rows: Sequence[int]) -> tuple[GradientStep, Tensor]:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it.
@@ -264,7 +269,7 @@ class Trainer:
         names = CURVES if self.head else CURVES[:1]
         sums = torch.zeros(len(names), dtype=self.finest, device=self.device)
         auxiliary = self.run.reconstruction if self.head else None
-        gradient = self.run.gradient.step(self._learning().values())
+        gradient = self.gradient.step(self._learning().values())
         here = rows[cards.rank() :: cards.count()]  # none of a batch with fewer texts than cards
         size = self._at_a_time(split, here) if here else 1
         for start in range(0, len(here), size):
@@ -272,6 +277,7 @@ class Trainer:
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             task, share = losses["task_loss"], len(part) / len(rows)
             other = auxiliary.weight * losses["reconstruction_loss"] if auxiliary else None
+            gradient.texts = len(part)
             gradient.add(task, other, share)
             every = torch.stack([loss.detach().to(self.finest) for loss in losses.values()])
             sums = sums + share * every

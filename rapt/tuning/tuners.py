@@ -7,8 +7,8 @@ every command reads params.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, get_args
 
 from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny
 
@@ -33,6 +33,138 @@ LearningRate = Annotated[
     PositiveFloat, Field(description="the highest, of AdamW; the paper's is 6e-5 for all tuners")
 ]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
+Clipping = Literal["flat", "automatic", "stable", "quantile"]
+
+
+class Strategy(Protocol):
+    """How the gradients of one run come about, step by step."""
+
+    @property
+    def at_a_time(self) -> int | None:
+        """Texts whose gradient is computed at once, at most; None: as memory has room."""
+
+    def batches(
+        self, lengths: Sequence[int], size: int, generator: torch.Generator
+    ) -> Iterator[list[int]]:
+        """Yield the rows of each batch of an epoch.
+
+        Args:
+            lengths: of the split's texts, in tokens.
+            size: texts in a batch.
+            generator: of the order.
+        """
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch, on all weights that learn."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return what a checkpoint keeps of it between two steps."""
+
+    def resume(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Take back what `state` returned, from a checkpoint's tensors."""
+
+    def statement(self) -> dict[str, float]:
+        """Return what the training promises about its texts (`CellResult.training`)."""
+
+
+class Gradient(Section, ABC):
+    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
+
+    type: str
+
+    @property
+    def at_a_time(self) -> int | None:
+        """Return no limit."""
+        return None
+
+    def prepared(self, trainer: Trainer, texts: int) -> Strategy:
+        """Return the strategy of one run, in which the trainer tunes on so many texts."""
+        return self
+
+    def batches(
+        self, lengths: Sequence[int], size: int, generator: torch.Generator
+    ) -> Iterator[list[int]]:
+        """Yield the rows of each batch of an epoch: random, but of texts alike in length."""
+        from rapt.tuning.batches import shuffled
+
+        return shuffled(lengths, size, generator)
+
+    @abstractmethod
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch, on all weights that learn."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return nothing."""
+        return {}
+
+    def resume(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Take nothing back."""
+
+    def statement(self) -> dict[str, float]:
+        """Return that nothing is promised."""
+        return {}
+
+
+class Plain(Gradient):
+    """The gradient of the losses' sum."""
+
+    type: Literal["plain"] = "plain"
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch."""
+        from rapt.tuning.gradients import PlainStep
+
+        return PlainStep(weights)
+
+
+class Capped(Gradient):
+    """That of the losses' sum, with the reconstruction's part limited: `Reconstruction.cap`."""
+
+    type: Literal["capped"] = "capped"
+    cap: PositiveFloat
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch."""
+        from rapt.tuning.gradients import CappedStep
+
+        return CappedStep(weights, self.cap)
+
+
+class Private(Gradient):
+    """DP-SGD (Abadi et al., 2016): each text's gradient is clipped, and their sum gets noise.
+
+    It bounds what a model can tell about any one text to whoever sees the model. Each step draws
+    every text with the same probability: a batch has `train.batch_size` on average.
+    """
+
+    type: Literal["private"] = "private"
+    epsilon: PositiveFloat = Field(description="that the whole training may spend")
+    delta: float = Field(1e-5, gt=0, lt=1, description="below 1 / the number of texts")
+    clip: PositiveFloat = Field(1.0, description="norm that a text's gradient may have")
+    clipping: Clipping = Field(
+        "flat",
+        description="flat: a longer gradient is shortened. automatic: each is scaled to about the "
+        "norm (AUTO-S, Bu et al., 2023). stable: the same, but very short ones stay shorter "
+        "(DP-PSAC, Xia et al., 2023). quantile: the norm begins at clip and follows the median "
+        "(Andrew et al., 2021), which costs a little",
+    )
+
+    def prepared(self, trainer: Trainer, texts: int) -> Strategy:
+        """Find the noise of a run, and have its model keep the gradient of each text."""
+        from rapt.tuning.private import PrivateGradients
+
+        return PrivateGradients(self, trainer, texts)
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Refuse: the noise is that of a run, see `prepared`."""
+        raise NotImplementedError
+
+
+# Another package adds one by an entry point of this group.
+GRADIENTS: Registry[type[Gradient]] = Registry(
+    "rapt.gradients", Gradient, type_of, [Plain, Private]
+)
+AnyGradient = Annotated[Plain | Private, or_of(GRADIENTS), SerializeAsAny()]
 
 
 class Tuner(Section, ABC):
@@ -44,11 +176,19 @@ class Tuner(Section, ABC):
         learns: what learns, beside the heads: all of the backbone, or an adapter on frozen weights.
             `head`: the task's head alone. `nothing`: the model stays as it is.
         reads_words: whether it reads words as they are, and has no backbone.
+        by_layer: whether each weight that learns is of a layer that reads each text of a batch by
+            itself. The gradients of single texts are then computed from what layers read, together.
+            Virtual tokens are read once for all texts.
     """
 
     type: str
     learns: ClassVar[Literal["backbone", "adapter", "head", "nothing"]] = "adapter"
     reads_words: ClassVar[bool] = False
+    by_layer: ClassVar[bool] = False
+
+    def takes_steps(self, gradient: Gradient) -> bool:
+        """Return whether it takes steps of AdamW, along such a gradient."""
+        return "learning_rate" in type(self).model_fields
 
     @classmethod
     def fits(cls, kind: KindOfTask) -> bool:
@@ -91,6 +231,8 @@ class Lora(Tuner):
         "needs a CUDA device and bitsandbytes; null: as they are",
     )
     learning_rate: LearningRate = 6e-5
+    private: Private | None = Field(None, description="differentially private training; null: not")
+    by_layer: ClassVar = True
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -107,6 +249,7 @@ class PromptTuning(Tuner):
         150, description="virtual tokens, which count as positions of the backbone (the paper's)"
     )
     learning_rate: LearningRate = 6e-5
+    private: Private | None = Field(None, description="differentially private training; null: not")
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -123,6 +266,8 @@ class PrefixTuning(Tuner):
         10, description="length of the prefix, which counts as positions (the paper's)"
     )
     learning_rate: LearningRate = 6e-5
+    private: Private | None = Field(None, description="differentially private training; null: not")
+    by_layer: ClassVar = True
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -140,6 +285,7 @@ class PTuning(Tuner):
     )
     hidden: PositiveInt = Field(128, description="width of the network's two hidden layers")
     learning_rate: LearningRate = 6e-5
+    private: Private | None = Field(None, description="differentially private training; null: not")
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -153,6 +299,7 @@ class Full(Tuner):
 
     type: Literal["full"] = "full"
     learning_rate: LearningRate = 6e-5
+    private: Private | None = Field(None, description="differentially private training; null: not")
     learns: ClassVar = "backbone"
 
     def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
@@ -162,18 +309,49 @@ class Full(Tuner):
         return adapters.full(backbone)
 
 
+class BitFit(Tuner):
+    """Only the backbone's biases learn (Ben Zaken et al., 2022), for backbones that have some.
+
+    With private training: DP-BiTFiT (Bu et al., 2024). A seed writes a whole backbone.
+    """
+
+    type: Literal["bitfit"] = "bitfit"
+    learning_rate: LearningRate = Field(1e-3, description="the highest, of AdamW")
+    private: Private | None = Field(None, description="differentially private training; null: not")
+    learns: ClassVar = "backbone"
+    by_layer: ClassVar = True
+
+    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
+        """Return the backbone, whose biases learn.
+
+        Raises:
+            RaptError: it has none.
+        """
+        from rapt.tuning import adapters
+
+        return adapters.biases(backbone)
+
+
 class LinearProbe(Tuner):
     """Only the task head learns, by logistic regression on the frozen backbone's activations.
 
     The backbone reads each text once. There is no reconstruction, which would
     share no weight with the head. Of `train` only batch_size, max_tokens and precision apply.
+    Private training takes the steps of `train` instead.
     """
 
     type: Literal["linear-probe"] = "linear-probe"
     strength: PositiveFloat = Field(
         0.01, description="1 / the penalty on squared weights, of standardized activations"
     )
+    learning_rate: LearningRate = Field(0.01, description="of private training alone")
+    private: Private | None = Field(None, description="differentially private training; null: not")
     learns: ClassVar = "head"
+    by_layer: ClassVar = True
+
+    def takes_steps(self, gradient: Gradient) -> bool:
+        """Return whether the training is private: else the head has a solution."""
+        return isinstance(gradient, Private)
 
     @classmethod
     def fits(cls, kind: KindOfTask) -> bool:
@@ -181,7 +359,9 @@ class LinearProbe(Tuner):
         return kind.has_classes and not kind.is_language_model
 
     def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Fit the head to the activations; there are no epochs."""
+        """Fit the head to the activations; there are no epochs, if it is not private."""
+        if self.takes_steps(trainer.run.gradient):
+            return trainer.take_steps(split, checkpoint)
         trainer.fit_head(split, self.strength, checkpoint)
         return {}
 
@@ -227,63 +407,9 @@ class Tfidf(Tuner):
 
 
 _Own = Annotated[
-    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Untuned | Tfidf,
+    Lora | PromptTuning | PrefixTuning | PTuning | Full | BitFit | LinearProbe | Untuned | Tfidf,
     Field(discriminator="type"),
 ]
 # Another package adds one by an entry point of this group.
 TUNERS: Registry[type[Tuner]] = Registry("rapt.tuners", Tuner, type_of, get_args(get_args(_Own)[0]))
 AnyTuner = Annotated[_Own, or_of(TUNERS), SerializeAsAny()]
-
-
-class Gradient(Section, ABC):
-    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
-
-    type: str
-
-    def batches(
-        self, lengths: Sequence[int], size: int, generator: torch.Generator
-    ) -> Iterator[list[int]]:
-        """Yield the rows of each batch of an epoch: random, but of texts alike in length.
-
-        Args:
-            lengths: of the split's texts, in tokens.
-            size: texts in a batch.
-            generator: of the order.
-        """
-        from rapt.tuning.batches import shuffled
-
-        return shuffled(lengths, size, generator)
-
-    @abstractmethod
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch, on all weights that learn."""
-
-
-class Plain(Gradient):
-    """The gradient of the losses' sum."""
-
-    type: Literal["plain"] = "plain"
-
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch."""
-        from rapt.tuning.gradients import PlainStep
-
-        return PlainStep(weights)
-
-
-class Capped(Gradient):
-    """That of the losses' sum, with the reconstruction's part limited: `Reconstruction.cap`."""
-
-    type: Literal["capped"] = "capped"
-    cap: PositiveFloat
-
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch."""
-        from rapt.tuning.gradients import CappedStep
-
-        return CappedStep(weights, self.cap)
-
-
-# Another package adds one by an entry point of this group.
-GRADIENTS: Registry[type[Gradient]] = Registry("rapt.gradients", Gradient, type_of, [Plain])
-AnyGradient = Annotated[Plain, or_of(GRADIENTS), SerializeAsAny()]

@@ -315,6 +315,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "prefix-tuning": {"tokens": 5, "learning_rate": 0.03},
     "p-tuning": {"tokens": 5, "hidden": 16, "learning_rate": 0.03},
     "full": {"learning_rate": 0.005},
+    "bitfit": {"learning_rate": 0.03},
 }
 # Every registered one that tunes a backbone: these two have tests of their own.
 TUNERS: dict[str, Any] = {
@@ -330,6 +331,8 @@ def fits(family: str, tuner: str) -> bool:
     unfit |= {"mamba", "falcon", "lfm2", "xlnet"}
     if tuner == "prefix-tuning":
         return family not in unfit
+    if tuner == "bitfit":  # these have no biases
+        return family not in {"t5", "umt5", "llama", "mistral", "smollm2"}
     return (family, tuner) != ("bart", "full")
 
 

@@ -18,6 +18,7 @@ from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Private
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -75,6 +76,17 @@ def test_a_stopped_run_ends_as_one_that_was_not(
     steps = steps_after_a_stop(run, monkeypatch, seconds, last)
     assert steps[0] == (last if seconds == 0 else last // 12 * 12)
     assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("clipping", ["flat", "quantile"])
+def test_a_private_run_draws_the_same_texts_and_noise_after_a_stop(
+    run: Run, monkeypatch: pytest.MonkeyPatch, clipping: Any
+) -> None:
+    """So what it spends is that of one run. The norm of `quantile` goes on where it was."""
+    private = Private(epsilon=8, delta=1e-3, clipping=clipping)
+    run = replace(run, tuner=run.tuner.model_copy(update={"private": private}))
+    train = run.train.model_copy(update={"batch_size": 32})
+    assert steps_after_a_stop(replace(run, train=train), monkeypatch, seconds=0, last=5)[0] == 5
 
 
 def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

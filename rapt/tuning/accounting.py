@@ -1,0 +1,89 @@
+"""What a differentially private training spends, by the accountants of dp-accounting.
+
+The training is DP-SGD's: each of its steps draws every text with equal probability (Poisson
+sampling), and releases the sum of clipped gradients with Gaussian noise. Datasets are neighbours if
+one has a text, or all texts of an author, more than the other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from rapt.utils.errors import RaptError
+
+Accountant = Literal["pld", "rdp"]
+# Below it ε is in the hundreds. Above it no model learns: an ε that needs more is refused.
+LEAST_NOISE, MOST_NOISE = 0.2, 1e3
+# Of Rényi divergences, for a first bound. Those that are no whole numbers do not always converge.
+ORDERS = (*range(2, 65), 96, 128, 256, 512)
+
+
+def spent(
+    noise: float, rate: float, steps: int, delta: float, accountant: Accountant = "pld"
+) -> float:
+    """Return the ε of a training at δ.
+
+    Args:
+        noise: standard deviation of the noise over the clipping norm.
+        rate: the probability with which a step draws a text.
+        steps: of the training.
+        delta: δ.
+        accountant: `pld`, by privacy loss distributions (Koskela et al., 2020), is nearly exact;
+            `rdp`, by Rényi divergences (Mironov, 2017), is an upper bound.
+    """
+    from dp_accounting import pld, rdp  # here, as they take a second to import
+
+    made = pld.PLDAccountant() if accountant == "pld" else rdp.RdpAccountant()
+    return float(made.compose(_event(noise, rate, steps)).get_epsilon(delta))
+
+
+@cache
+def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """Return the least noise of a training that is (ε, δ)-differentially private; see `spent`.
+
+    Raises:
+        RaptError: no noise suffices with which something could be learned.
+    """
+    from dp_accounting import ExplicitBracketInterval, calibrate_dp_mechanism, pld, rdp
+
+    def event(noise: float) -> Any:
+        return _event(noise, rate, steps)
+
+    def suffices(noise: float) -> bool:
+        found = rdp.RdpAccountant(ORDERS).compose(event(noise)).get_epsilon(delta)
+        return bool(found <= epsilon)
+
+    if not suffices(MOST_NOISE):
+        raise RaptError(
+            f"private.epsilon: got {epsilon:g} at delta {delta:g}, which {steps} steps reach by no "
+            f"noise below {MOST_NOISE:g}, expected a larger one. Raise it, or take fewer epochs."
+        )
+    # Rényi divergences bound the noise within milliseconds. The nearly exact accountant would need
+    # gigabytes far below that bound, and a minute for a large ε on a grid as fine as for a small.
+    enough = LEAST_NOISE
+    if suffices(enough):
+        return enough
+    while not suffices(enough):
+        enough *= 1.25
+    try:
+        found = calibrate_dp_mechanism(
+            lambda: pld.PLDAccountant(value_discretization_interval=1e-4 * max(1.0, epsilon)),
+            event,
+            epsilon,
+            delta,
+            ExplicitBracketInterval(enough / 2, enough),
+            tol=1e-3 * enough,
+        )
+    except ValueError:  # its grid is too coarse where the noise is large
+        return enough
+    return float(found)
+
+
+def _event(noise: float, rate: float, steps: int) -> Any:
+    import dp_accounting
+
+    step = dp_accounting.GaussianDpEvent(noise)
+    if rate < 1:
+        step = dp_accounting.PoissonSampledDpEvent(rate, step)
+    return dp_accounting.SelfComposedDpEvent(step, steps)

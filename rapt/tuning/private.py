@@ -1,0 +1,202 @@
+"""DP-SGD (Abadi et al., 2016): the gradient of each text is clipped, and their sum gets noise.
+
+Each step draws every one of n texts with probability q, scales its gradient to at most the norm C,
+and releases
+
+    (sum of scaled gradients + N(0, (σC)² I)) / (qn)
+
+AdamW goes on from that: whatever is computed from a release costs nothing more. The denominator
+does not depend on how many texts were drawn, and a step that draws none has its noise all the same.
+
+The guarantee is about real numbers, and about those who do not know the noise. The pipeline draws
+it by the seed of params.yaml, so that equal runs give equal bytes: a seed that is kept secret
+protects, a published one does not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, exp
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rapt.tuning.accounting import noise_for, spent
+from rapt.tuning.gradients import GradientStep
+from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.tuning.trainer import Trainer
+    from rapt.tuning.tuners import Clipping, Private
+
+# What AUTO-S adds to a norm, and DP-PSAC's r.
+GAMMA, RADIUS = 0.01, 0.1
+# Andrew et al.: the rate at which the norm follows, the quantile that it follows, and the noise of
+# the count of texts below it, as a share of a batch.
+PACE, QUANTILE, COUNT_NOISE = 0.2, 0.5, 1 / 20
+CLIP = "gradient.clip"  # in a checkpoint
+
+
+class PrivateGradients:
+    """The private gradients of one run.
+
+    Attributes:
+        noise: σ, of the sum of gradients.
+        rate: q.
+        clip: C, which `quantile` changes.
+        at_a_time: 1 where the gradients of single texts are computed one by one; None: Opacus
+            computes those of many at once.
+    """
+
+    def __init__(self, how: Private, trainer: Trainer, texts: int) -> None:
+        """Find the noise, and have the trainer's model keep each text's gradient.
+
+        Raises:
+            RaptError: no noise suffices, δ or the batch is too large for so few texts.
+        """
+        self.how, self.size, self.steps = how, trainer.run.train.batch_size, trainer.steps
+        self.clip = how.clip
+        if self.size > texts:
+            raise trainer.failed(
+                0,
+                f"train.batch_size: got {self.size} for {texts} texts, expected at most these with "
+                "private training.",
+            )
+        if how.delta >= 1 / texts:
+            raise trainer.failed(
+                0,
+                f"private.delta: got {how.delta:g} for {texts} texts, expected less than "
+                f"{1 / texts:.2g}. At more a training that publishes one text would do.",
+            )
+        self.rate = self.size / texts
+        self.total = noise_for(how.epsilon, how.delta, self.rate, self.steps)
+        self.noise, self.counts = self.total, 0.0
+        if how.clipping == "quantile":
+            self.counts = self.size * COUNT_NOISE
+            if 2 * self.counts <= self.total:
+                raise trainer.failed(
+                    0,
+                    f"private.clipping: got quantile at noise {self.total:.2g} and batches of "
+                    f"{self.size}, which leave none for the count, expected larger batches or "
+                    "another clipping.",
+                )
+            self.noise = (self.total**-2 - (2 * self.counts) ** -2) ** -0.5
+        run = trainer.run
+        # What is computed again in a backward pass, or summed over the texts, is no single text's.
+        by_layer = run.tuner.by_layer and not run.train.gradient_checkpointing and not run.denoising
+        self.at_a_time = None if by_layer else 1
+        if by_layer:
+            from opacus.grad_sample import GradSampleHooks  # takes seconds to import
+
+            # Where nothing below a layer learns; its hook has all that it needs.
+            warnings.filterwarnings("ignore", message="Full backward hook is firing")
+            # Some layers of Transformers have buffers, which are constants.
+            GradSampleHooks(trainer.parts, loss_reduction="mean", strict=False)
+
+    def batches(
+        self, lengths: Sequence[int], size: int, generator: torch.Generator
+    ) -> Iterator[list[int]]:
+        """Yield the rows of each batch of an epoch: each text is drawn by itself."""
+        for _ in range(ceil(len(lengths) / size)):
+            drawn = torch.rand(len(lengths), dtype=torch.float64, generator=generator) < self.rate
+            yield sorted(drawn.nonzero().flatten().tolist(), key=lambda row: lengths[row])
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> PrivateStep:
+        """Begin the gradient of one batch."""
+        return PrivateStep(weights, self)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the norm, if it changes."""
+        return {CLIP: torch.tensor(self.clip, dtype=torch.float64)} if self.counts else {}
+
+    def resume(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back the norm."""
+        if self.counts:
+            self.clip = tensors[CLIP].item()
+
+    def follow(self, within: int) -> None:
+        """Move the norm towards the median, after a step with so many gradients within it."""
+        share = (within - self.size / 2 + self.counts * torch.randn(()).item()) / self.size + 0.5
+        self.clip *= exp(-PACE * (share - QUANTILE))
+
+    def statement(self) -> dict[str, float]:
+        """Return what is spent, and the law's parameters: `noise` is the σ of all that is drawn."""
+        found = spent(self.total, self.rate, self.steps, self.how.delta)
+        return {
+            "epsilon": min(found, self.how.epsilon),
+            "delta": self.how.delta,
+            "noise": self.total,
+            "clip": self.how.clip,
+            "rate": self.rate,
+            "steps": self.steps,
+        }
+
+
+class PrivateStep(GradientStep):
+    """The private gradient of one step."""
+
+    def __init__(self, weights: Iterable[torch.nn.Parameter], of: PrivateGradients) -> None:
+        """Begin at zero."""
+        super().__init__(weights)
+        self._of, self._within = of, 0
+        self._sums = [torch.zeros_like(weight) for weight in self.weights]
+        for weight in self.weights:
+            _forget(weight)
+
+    def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
+        """Clip the gradient of each of a part's texts, and add it."""
+        (task if other is None else task + other).backward()
+        each = [self._of_texts(weight) for weight in self.weights]
+        held = [gradients for gradients in each if gradients is not None]
+        squares = [gradients.flatten(1).double().square().sum(1) for gradients in held]
+        norms = torch.stack(squares).sum(0).sqrt()
+        self._within += int((norms <= self._of.clip).sum())
+        scales = scaled(norms, self._of.clip, self._of.how.clipping)
+        for total, gradients in zip(self._sums, each, strict=True):
+            if gradients is not None:
+                total += torch.einsum("n,n...->...", scales.to(gradients), gradients)
+
+    def end(self) -> None:
+        """Add the noise, and divide by the texts of a batch on average."""
+        of = self._of
+        for weight, total in zip(self.weights, self._sums, strict=True):
+            noise = of.noise * of.clip * torch.randn_like(total)
+            weight.grad = (total + noise) / of.size
+        if of.counts:
+            of.follow(self._within)
+
+    def _of_texts(self, weight: torch.nn.Parameter) -> Tensor | None:
+        """Return a weight's gradient for each text (n, …); None: no text of this part has one."""
+        found = weight.grad[None] if weight.grad is not None else None
+        if self._of.at_a_time is None:
+            found = getattr(weight, "grad_sample", None)
+            if weight.grad is not None and (found is None or len(found) != self.texts):
+                raise RaptError(
+                    f"private: got a weight of {tuple(weight.shape)} whose gradient is not told "
+                    "apart by text, expected one of a layer that reads each text by itself."
+                )
+        _forget(weight)
+        return found
+
+
+def scaled(norms: Tensor, clip: float, clipping: Clipping) -> Tensor:
+    """Return the factors of gradients with such norms (n,): no gradient is then longer than clip.
+
+    Args:
+        norms: of the texts' gradients, float64.
+        clip: C.
+        clipping: `automatic` is AUTO-S (Bu et al., 2023), `stable` DP-PSAC (Xia et al., 2023).
+    """
+    if clipping == "automatic":
+        return clip / (norms + GAMMA)
+    if clipping == "stable":
+        return clip / (norms + RADIUS / (norms + RADIUS))
+    return (clip / norms).clamp(max=1.0)  # of 0 as well
+
+
+def _forget(weight: torch.nn.Parameter) -> None:
+    weight.grad = None
+    if hasattr(weight, "grad_sample"):
+        weight.grad_sample = None
