@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,14 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from rapt.privacy.streams import stream
 from rapt.tuning.tfidf import Found, Text, counting, folds, of_pairs, rows, search, segments
 from rapt.tuning.tfidf import features as tf_idf_of
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rapt.text.table import EmbeddingTable
 
+# Of the subsets with few labels: the smallest, how many sizes, and subsets of each.
+FEWEST, SIZES, DRAWS = 25, 8, 4
 # A row of features for each text, sparse or dense, (n, features).
 Features = Callable[[Sequence[Text]], Any]
 
@@ -72,6 +77,31 @@ def fit(
             for name, of, every in _features(texts, table)
         ]
     return sorted(fitted, key=lambda model: model.log_loss)
+
+
+def by_labels(
+    task: str,
+    texts: Sequence[Text],
+    labels: Sequence[int],
+    classes: int,
+    table: EmbeddingTable,
+) -> Iterator[tuple[int, LocalModel]]:
+    """Fit the best classifier to few rows: DRAWS subsets of 25, 50, … 3,200 of them, below all.
+
+    It answers how many labels a release is worth. The subsets of one draw contain each other. Those
+    are left out to which `fit` cannot be fitted; the arguments are its own.
+
+    Yields:
+        the number of rows, and the model.
+    """
+    sizes = [size for k in range(SIZES) if (size := FEWEST * 2**k) < len(labels)]
+    for draw in range(DRAWS):
+        order = stream(0, task, "labels", str(draw)).permutation(len(labels))
+        for size in sizes:
+            some = order[:size]
+            own = [labels[row] for row in some]
+            with suppress(RaptError):
+                yield size, fit(task, [texts[row] for row in some], own, classes, table)[0]
 
 
 def _fitted(name: str, found: Found, features: Features, classes: int) -> LocalModel:

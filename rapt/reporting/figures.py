@@ -9,6 +9,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from rapt.analysis.break_even import learning
 from rapt.grid import CLEAN, privacy_rank, sorted_etas
 from rapt.reporting import published, tables, utility_table, word_figures
 from rapt.reporting.charts import (
@@ -27,11 +28,15 @@ from rapt.reporting.charts import (
 )
 from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, group_text, unproven
+from rapt.results.cells import Metric
 from rapt.results.reader import Json, ReadCell, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
 NOTHING_SENT = "nothing sent (local model)"
-LEVELS = {CLEAN_TEXT: SOLID, NOTHING_SENT: DASHED, MAJORITY: DOTTED, NOTHING: DOTTED}
+PRIVATELY = "clean text (trained privately)"
+LOCALLY = "a local model with so many labels, nothing sent"
+LEVELS = {CLEAN_TEXT: SOLID, PRIVATELY: SOLID, NOTHING_SENT: DASHED}
+LEVELS |= {MAJORITY: DOTTED, NOTHING: DOTTED}
 ACCURACY = Axis("accuracy, %", ".1f")
 # Whole, so that attacks compare.
 LEARNED = Axis("", ".1f", domain=(-4, 104))
@@ -44,6 +49,7 @@ def figures(results: Results) -> list[Figure]:
     utility, privacy = utility_table.utility(results), tables.privacy(results)
     return [
         *decisions(utility, privacy),
+        *break_evens(results, utility),
         *trade_offs(utility, privacy),
         *accuracies(utility),
         *privacies(privacy),
@@ -84,6 +90,41 @@ def decisions(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure
                 x=Axis("protected words read, %", ".1f", domain=(-4, 104), spoken=True),
                 y=ACCURACY,
             )
+
+
+def break_evens(results: Results, utility: Sequence[Row]) -> Iterator[Figure]:
+    """Draw a local model's accuracy over its labels, and the best release of each method beside."""
+    for group in tables.groups(utility):
+        local = results.local(group[0])
+        content = local.content if local else None
+        curve = learning(content.metrics, content.counts["train"]) if content else None
+        own = [r for r in _accurate(utility, group) if not (r.unprotected or r.with_local)]
+        if curve is None or not own:
+            continue
+        best = {row.label: row for row in sorted(own, key=lambda row: row.accuracy)}
+        steps = [f"{labels:g}" for labels in curve.labels]
+        rows: list[Point] = [
+            {"series": LOCALLY, "at": steps[x], "x": x, **_interval("y", metric)}
+            for x, metric in enumerate(curve.accuracy)
+        ]
+        rows += [
+            {"series": f"{label}, η = {row.eta}", "at": steps[x], "x": x}
+            | _share("y", row.accuracy)
+            for label, row in best.items()
+            for x in range(len(steps))
+        ]
+        yield Figure(
+            section="worth",
+            name="labels-" + "-".join(group),
+            title=group_text(group),
+            caption=f"{group_text(group)}: how many labels of your own a release is worth. Where "
+            "the line of a release lies above the local model's, sending it is better.",
+            spoken="Accuracy by the number of labels",
+            rows=[*rows, *_levels(utility_table.clean(utility, group), own[0])[:1]],
+            looks=looks_of(dict.fromkeys(row["series"] for row in rows)) | LEVELS,
+            x=Axis("labelled texts of your own", steps=steps),
+            y=ACCURACY,
+        )
 
 
 def trade_offs(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure]:
@@ -425,7 +466,8 @@ def _levels(clean: Row | None, row: Row) -> list[Point]:
     """Return the accuracy on clean text, without sending any, and of the baseline, if known."""
     levels: list[Point] = []
     if clean is not None:
-        levels.append({"series": CLEAN_TEXT, **_measured("y", clean, "accuracy")})
+        series = CLEAN_TEXT if clean.training_epsilon is None else PRIVATELY
+        levels.append({"series": series, **_measured("y", clean, "accuracy")})
     if row.local is not None:
         levels.append({"series": NOTHING_SENT, **_measured("y", row, "local")})
     if row.majority is not None:
@@ -438,6 +480,13 @@ def _measured(field: str, row: Row, column: str) -> dict[str, float]:
     ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in utility_table.ENDS}
     known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}
     return _share(field, getattr(row, column)) | known
+
+
+def _interval(field: str, metric: Metric) -> dict[str, float]:
+    """Return a metric in percent, with its 95 % interval if that is known."""
+    ends = {f"{field}_low": metric.low, f"{field}_high": metric.high}
+    known = {name: rounded(100 * end) for name, end in ends.items() if end is not None}
+    return _share(field, metric.mean) | known
 
 
 def _share(field: str, mean: float | None) -> dict[str, float]:

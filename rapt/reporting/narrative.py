@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.rows import Row
-from rapt.reporting.text import NBSP, count, eta_text, listing, percent
+from rapt.reporting.text import NBSP, count, eta_text, labels_text, listing, percent
 from rapt.reporting.utility_table import utility
 from rapt.results.reader import Results
 
@@ -54,9 +54,25 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
             f"Too few rows to tell: neither a local model ({percent(first.local)}){provider} is "
             f"surely above the most frequent class ({percent(first.majority)}). {more}"
         )
-    if clean is None or clean.against_local != "better":
+    if clean is not None and clean.against_local != "better":
         return f"Send nothing. {alone} The provider is not surely better, even on clean text."
-    return f"Send none of these releases. {alone} None is surely better."
+    return f"Send none of these releases. {alone} None is surely better.{_worth(released)}"
+
+
+def _worth(released: Sequence[Row]) -> str:
+    """Say with how few labels of one's own the best release would be better than a local model."""
+    alone = [row for row in released if not row.with_local and row.labels_from is not None]
+    if not alone:
+        return ""
+    best = max(alone, key=lambda row: row.accuracy)
+    where = f"{best.label} at {eta_text(best.eta)} with {best.tuner}"
+    if best.break_even == 0:
+        return f" The best, {where}, is worth less than {best.labels_from:g} labels of your own."
+    found, low, high = (
+        labels_text(labels, best.labels_from, best.labels_to)
+        for labels in (best.break_even, best.break_even_low, best.break_even_high)
+    )
+    return f" The best, {where}, is worth about {found} labels of your own ({low} to {high})."
 
 
 def _at_home(on_clean: Sequence[Row]) -> str:

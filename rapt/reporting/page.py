@@ -92,8 +92,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         keep_trailing_newline=True,
     )
     formats = (text.attack_text, text.count, text.eta_number, text.eta_text, text.group_text)
-    numbers = (text.number, text.percent, text.points, text.training_text, published.as_printed)
-    for form in (*formats, *numbers):
+    numbers = (text.labels_text, text.number, text.percent, text.points, text.training_text)
+    for form in (*formats, *numbers, published.as_printed):
         environment.globals[form.__name__] = form
     utility, privacy = utility_table.utility(results), tables.privacy(results)
     script = _script()

@@ -56,6 +56,15 @@ def group_text(group: Sequence[str]) -> str:
     return " · ".join(group)
 
 
+def labels_text(labels: float | None, fewest: float | None, most: float | None) -> str:
+    """Format a number of labels: `below 25`, `65` or `above 400`; a dash: none were tried."""
+    if fewest is None or most is None:
+        return "–"
+    if labels is None:
+        return f"above {most:,.0f}"
+    return f"{float(f'{labels:.2g}'):,.0f}" if labels else f"below {fewest:g}"
+
+
 def training_text(epsilon: float | None) -> str:
     """Say of a model on clean text what protects the texts that it was tuned on."""
     return "unprotected" if epsilon is None else f"trained privately, ε = {epsilon:.3g} a text"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rapt.analysis.break_even import break_even, learning
 from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines.combined import stacked
@@ -21,6 +23,7 @@ from rapt.results.reader import ReadCell, Results, label
 # Of a confidence interval.
 ENDS = ("low", "high")
 OVER_LOCAL = ("over_local_low", "over_local_high", "joint_low", "joint_high", "over_local_p")
+BREAK_EVEN = ("break_even", "break_even_low", "break_even_high", "labels_from", "labels_to")
 Over = NDArray[np.float64]  # (seeds, texts)
 # Of a tuned cell, or of its answers combined with those of the user's own model (`with_local`). The
 # accuracy is that on its own, equally privatized test split, with its 95 % confidence interval over
@@ -40,6 +43,9 @@ UTILITY = (
     # surely above or below. The p-value of no difference is corrected for all protected rows of a
     # task, or all clean ones.
     *("over_local", *OVER_LOCAL),
+    # How many labels of one's own a local model needs to be as accurate: 0 if the fewest tried
+    # suffice, none if the most do not.
+    *BREAK_EVEN,
     *("replaced_share", "command"),
 )
 
@@ -117,6 +123,7 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
         exact_match=mean(cell.metric("exact_match")),
         chance=cell.baseline("chance"),
         **of_local,
+        **_break_even(local, accuracy),
         replaced_share=results.replaced(factors),
         command=cell.plan.command,
         # Fixed while method and η vary.
@@ -138,8 +145,19 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
             label=label(cell.label, LOCAL),
             exact_match=None,
             **parts("accuracy", metric, "sd", *ENDS),
+            **dict.fromkeys(BREAK_EVEN),
         )
         yield _set_against(combined, both, alone["test"])
+
+
+def _break_even(local: ReadCell | None, accuracy: Metric | None) -> dict[str, float | None]:
+    """Return how many labels a model is worth; None: its accuracy or a local curve is missing."""
+    cell = local.content if local else None
+    curve = learning(cell.metrics, cell.counts["train"]) if cell else None
+    if curve is None or accuracy is None:
+        return dict.fromkeys(BREAK_EVEN)
+    found = [labels if isfinite(labels) else None for labels in break_even(curve, accuracy)]
+    return dict(zip(BREAK_EVEN, (*found, curve.labels[0], curve.labels[-1]), strict=True))
 
 
 def _set_against(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,13 +116,17 @@ class Labelled(Task):
             for split in ("train", "test")
         )
         texts, table = local.texts(test), EmbeddingTable(paths.table(embedding))
-        classes = train["label"].to_pylist()
-        models = local.fit(name, local.texts(train), classes, len(self.names), table)
+        given = (name, local.texts(train), train["label"].to_pylist(), len(self.names), table)
+        models = local.fit(*given)
         predicted = {model.name: Predictions.of(test, [model.logits(texts)]) for model in models}
         best = predicted[models[0].name]
         held_out = Predictions.of(train, [models[0].held_out])
         predictions.write(path, {"train": held_out, "test": best})
         named = {"accuracy": best} | {f"accuracy_{name}": one for name, one in predicted.items()}
+        few = defaultdict[int, list[Any]](list)
+        for size, model in local.by_labels(*given):
+            few[size].append(model.logits(texts))
+        named |= {f"accuracy_with_{n}": Predictions.of(test, models) for n, models in few.items()}
         metrics = {name: float(one.right.mean()) for name, one in named.items()}
         metrics |= {f"log_loss_{model.name}": model.log_loss for model in models}
         return Scored(

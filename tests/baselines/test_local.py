@@ -108,3 +108,15 @@ def test_real_reviews_are_told_apart(table: EmbeddingTable, shared: Path) -> Non
     assert np.array_equal(scores, again.logits(others))
     right = scores.argmax(axis=1) == test["label"].to_numpy()
     assert binomtest(int(right.sum()), 400, 0.5, "greater").pvalue < FALSE_ALARM
+
+
+def test_few_labels_are_nested_subsets_that_learn(table: EmbeddingTable) -> None:
+    """The class is told by one word; 25 labels suffice, and a draw of one class is left out."""
+    texts, labels = told(130, 0, 1.0, ("nouna", "nounb"))
+    found = list(local.by_labels("mine", texts, labels, 2, table))
+    assert [size for size, _ in found] == [25, 50, 100] * local.DRAWS
+    for _, model in found:
+        assert (model.logits(texts).argmax(axis=1) == labels).mean() > 0.95
+    one_class = [*[0] * 128, 1, 1]
+    sizes = [size for size, _ in local.by_labels("mine", texts, one_class, 2, table)]
+    assert len(sizes) < 3 * local.DRAWS

@@ -203,7 +203,10 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
     if cell.factors["method"] == "rapt":
         curves["reconstruction_loss"] = [190 - 60 * kept * e + 100 * jitter for e in range(1, 4)]
         curves["reconstruction_accuracy"] = [0.3 * kept * e for e in range(1, 4)]
-    return {"metrics": {"accuracy": accuracy}, "curves": curves}
+    metrics = {"accuracy": accuracy}
+    if cell.kind == LOCAL:
+        metrics |= {f"accuracy_with_{n}": accuracy - 1 / n**0.5 for n in (25, 100, 400)}
+    return {"metrics": metrics, "curves": curves}
 
 
 def _release(name: str, task: str, method: str, eta: str) -> None:

@@ -84,6 +84,28 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     synthetic.write_predictions(experiment, shares)
     said = dict(headline(reader.load(experiment)))["Advice"]
     assert said.startswith(expected)
+    worth = re.search(r"with lora, is worth about ([\d,]+) labels of your own \((.*)\)\.$", said)
+    assert bool(worth) == (clean == 0.9)
+
+
+def test_a_model_that_was_tuned_privately_at_home_is_told_apart(
+    experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not called unprotected, and it is no release."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
+    synthetic.write_predictions(experiment, shares)
+    for cell in plan(experiment):
+        if cell.kind == "train" and cell.factors["method"] == CLEAN:
+            synthetic.write_cell(cell, training={"epsilon": 3.0, "delta": 1e-5})
+    text = page(experiment).text
+    assert "clean text trained privately, ε = 3 a text" in text
+    said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
+    assert said.startswith("Send none of these releases.")
+    assert "with differential privacy of ε = 3 a text, a model to hand on reaches" in said
+    clean = [r for r in table(experiment, "utility") if r["training_epsilon"]]
+    assert {(r["kind"], r["method"]) for r in clean} == {("train", CLEAN)}
+    print_results(experiment)
+    assert "clean text, trained privately, ε = 3 a text" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
