@@ -67,12 +67,15 @@ def _worth(released: Sequence[Row]) -> str:
     best = max(alone, key=lambda row: row.accuracy)
     where = f"{best.label} at {eta_text(best.eta)} with {best.tuner}"
     if best.break_even == 0:
-        return f" The best, {where}, is worth less than {best.labels_from:g} labels of your own."
+        return f" The best, {where}, is worse than a local model with {best.labels_from:g} labels."
     found, low, high = (
         labels_text(labels, best.labels_from, best.labels_to)
         for labels in (best.break_even, best.break_even_low, best.break_even_high)
     )
-    return f" The best, {where}, is worth about {found} labels of your own ({low} to {high})."
+    return (
+        f" The best, {where}, is as good as a local model with about {found} labels ({low} to "
+        f"{high}): with fewer of your own it pays."
+    )
 
 
 def _at_home(on_clean: Sequence[Row]) -> str:

@@ -84,7 +84,10 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     synthetic.write_predictions(experiment, shares)
     said = dict(headline(reader.load(experiment)))["Advice"]
     assert said.startswith(expected)
-    worth = re.search(r"with lora, is worth about ([\d,]+) labels of your own \((.*)\)\.$", said)
+    worth = re.search(
+        r"lora, is as good as a local model with about ([\d,]+) labels \(.* to .*\): with fewer",
+        said,
+    )
     assert bool(worth) == (clean == 0.9)
 
 
