@@ -133,7 +133,7 @@ def _untunable(p: Params) -> Iterable[str]:
         for key in ("tuners", "probes")
         for factors in product(sweep.train, sweep.backbones, getattr(sweep, key))
     } | {(f"studies.{name}.tuner", s.task, s.backbone, s.tuner) for name, s in p.studies.items()}
-    full = [name for name, tuner in p.tuners.items() if tuner.learns == "backbone"]
+    full = [name for name, tuner in p.tuners.items() if tuner.takes_fresh()]
     for key, task, backbone, tuner in sorted(given):
         if task not in p.tasks or backbone not in p.backbones or tuner not in p.tuners:
             continue  # told elsewhere

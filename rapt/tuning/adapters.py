@@ -50,7 +50,7 @@ def biases(backbone: PreTrainedModel) -> PreTrainedModel:
     if not found:
         raise RaptError(
             f"tuner: got bitfit for {backbone.config.model_type}, which has no biases, expected "
-            "one of lora, prefix-tuning, prompt-tuning."
+            "one of lora, p-tuning, prompt-tuning."
         )
     for bias in found:
         bias.requires_grad_(True)

@@ -64,7 +64,7 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     Raises:
         RaptError: the backbone does not support such an adapter.
     """
-    if isinstance(backbone, BiLstmModel) and tuner.learns != "backbone":
+    if isinstance(backbone, BiLstmModel) and not tuner.takes_fresh():
         raise RaptError(
             f"tuner: got {tuner.type} for a bilstm, whose weights are fresh, expected full."
         )

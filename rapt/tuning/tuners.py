@@ -195,6 +195,11 @@ class Tuner(Section, ABC):
         """Return whether it can train a model for a kind of task."""
         return True
 
+    @classmethod
+    def takes_fresh(cls) -> bool:
+        """Return whether it can train a backbone whose weights are fresh, as a BiLSTM's are."""
+        return cls.learns == "backbone"
+
     def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel | PeftModel:
         """Return the backbone with a fresh adapter: frozen where none is added (see `learns`).
 
@@ -320,6 +325,11 @@ class BitFit(Tuner):
     private: Private | None = Field(None, description="differentially private training; null: not")
     learns: ClassVar = "backbone"
     by_layer: ClassVar = True
+
+    @classmethod
+    def takes_fresh(cls) -> bool:
+        """Return that it cannot."""
+        return False
 
     def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
         """Return the backbone, whose biases learn.

@@ -16,7 +16,7 @@ from rapt.tuning.inputs import collate
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import Full, LinearProbe
+from rapt.tuning.tuners import LinearProbe
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.conftest import reread, texts
@@ -54,7 +54,7 @@ def test_tunes_saves_and_serves(
 
 ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors"}
 MODEL_FILES = {"config.json", "model.safetensors"}
-FILES = {"full": MODEL_FILES, "bilstm": MODEL_FILES, "linear-probe": set()}
+FILES = {**dict.fromkeys(("full", "bitfit", "bilstm"), MODEL_FILES), "linear-probe": set()}
 
 
 def assert_serves_without_this_project(run: Run, served: Classifier) -> None:
@@ -62,7 +62,7 @@ def assert_serves_without_this_project(run: Run, served: Classifier) -> None:
     auto = AutoModelForTextEncoding if run.backbone.name == "t5" else AutoModel
     if run.encoder:
         model = BiLstmModel.from_pretrained(run.adapter).eval()
-    elif isinstance(run.tuner, Full):
+    elif run.tuner.learns == "backbone":
         model = auto.from_pretrained(run.adapter).eval()
     else:
         model = auto.from_pretrained(run.backbone).eval()
@@ -82,7 +82,7 @@ def test_only_the_adapter_and_the_heads_learn(
         replace(run, tuner=TUNERS[tuner]), Classifier(adapt(backbone, TUNERS[tuner]), 3), 0
     )
     learns = {name: weights.requires_grad for name, weights in made.model.named_parameters()}
-    ours = ("lora_", "prompt_encoder.", "head.")
+    ours = ("lora_", "prompt_encoder.", "head.", *([".bias"] if tuner == "bitfit" else []))
     expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}
     assert learns == expected
     assert (sum(learns.values()) > 2) == (tuner != "linear-probe")  # the head's two
