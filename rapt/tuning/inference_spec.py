@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +74,7 @@ class Contract:
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
         held_out: share of the training rows that were not tuned on: `TrainConfig.holds_out`.
+        training: what a private training spent on one text (`CellResult.training`).
     """
 
     statement: Statement
@@ -89,6 +90,7 @@ class Contract:
     denoiser: DenoiserType | None
     held_out: float = 0.0
     decoding: Decoding | None = None
+    training: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def chat(self) -> bool:
@@ -116,7 +118,9 @@ def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
     return [slice(len(question) - last, None), *map(slice, kept)]
 
 
-def write(run: Run, statement: Mapping[str, Any]) -> None:
+def write(
+    run: Run, statement: Mapping[str, Any], training: Mapping[str, float] | None = None
+) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
     data = paths.seed(run.release, run.k)
     columns = files.columns_of_parquet(data / "train.parquet")
@@ -140,9 +144,12 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         denoiser=run.denoising.type if run.denoising else None,
         held_out=run.train.held_out,
         decoding=run.decoding if run.kind.decodes(run.decoding) else None,
+        training=training or {},
     )
     # Not atomic: the whole folder is written under a temporary name.
     values = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
+    if not training:
+        del values["training"]
     content = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 

@@ -149,7 +149,7 @@ def _trained(
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
-    inference_spec.write(run, statement)
+    inference_spec.write(run, statement, trainer.gradient.statement())
     # By the rows held out the user weighs the classes of a model on the own machine.
     asked = {"train": held_out} if kind.has_classes and len(held_out) else {}
     asked["test"] = splits["test"]

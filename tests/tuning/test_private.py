@@ -23,6 +23,7 @@ from rapt.tuning.private import PrivateGradients, scaled
 from rapt.tuning.train import train_seeds
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Clipping, Gradient, Plain, Private
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import PAIRS, TUNERS, adapted, cell
 from tests.tuning.families import folders as folders
@@ -168,6 +169,7 @@ def test_it_learns_and_says_what_it_spent(tiny: Run) -> None:
     train = tiny.train.model_copy(update={"epochs": 20, "batch_size": 16})
     tuner = tiny.tuner.model_copy(update={"private": Private(epsilon=500, delta=1e-3)})
     (trained,) = train_seeds([replace(tiny, tuner=tuner, train=train)])
+    assert files.read_json(tiny.adapter / "rapt.json")["training"] == trained.training
     assert trained.result.metrics["accuracy"] > 0.8  # of three classes
     assert trained.training and trained.training["steps"] == 80
     assert trained.training["rate"] == 16 / 64 and trained.training["epsilon"] <= 500
