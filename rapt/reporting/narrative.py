@@ -55,7 +55,8 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
             f"surely above the most frequent class ({percent(first.majority)}). {more}"
         )
     if clean is not None and clean.against_local != "better":
-        return f"Send nothing. {alone} The provider is not surely better, even on clean text."
+        even = "The provider is not surely better, even on clean text."
+        return f"Send nothing. {alone} {even}{_worth(released)}"
     return f"Send none of these releases. {alone} None is surely better.{_worth(released)}"
 
 

@@ -110,8 +110,11 @@ def test_real_reviews_are_told_apart(table: EmbeddingTable, shared: Path) -> Non
     assert binomtest(int(right.sum()), 400, 0.5, "greater").pvalue < FALSE_ALARM
 
 
-def test_few_labels_are_nested_subsets_that_learn(table: EmbeddingTable) -> None:
+def test_few_labels_are_nested_subsets_that_learn(
+    table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The class is told by one word; 25 labels suffice, and a draw of one class is left out."""
+    monkeypatch.setattr(local, "DRAWS", 2)
     texts, labels = told(130, 0, 1.0, ("nouna", "nounb"))
     found = list(local.by_labels("mine", texts, labels, 2, table))
     assert [size for size, _ in found] == [25, 50, 100] * local.DRAWS

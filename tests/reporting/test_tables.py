@@ -88,7 +88,7 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
         r"lora, is as good as a local model with about ([\d,]+) labels \(.* to .*\): with fewer",
         said,
     )
-    assert bool(worth) == (clean == 0.9)
+    assert worth
 
 
 def test_a_model_that_was_tuned_privately_at_home_is_told_apart(

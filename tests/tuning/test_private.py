@@ -164,6 +164,7 @@ def test_the_norm_follows_the_median(tiny: Run) -> None:
         assert 0.8 < strategy.clip < 1.25
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_what_it_spent(tiny: Run) -> None:
     """At an ε in the hundreds nearly as without."""
     train = tiny.train.model_copy(update={"epochs": 20, "batch_size": 16})
