@@ -32,7 +32,9 @@ def learning(metrics: Mapping[str, Metric], rows: int) -> Learning | None:
         metrics: of the cell.
         rows: that its own accuracy rests on.
     """
-    found = {int(name.removeprefix(PREFIX)): m for name, m in metrics.items() if PREFIX in name}
+    found = {
+        int(name.removeprefix(PREFIX)): m for name, m in metrics.items() if name.startswith(PREFIX)
+    }
     if not found or "accuracy" not in metrics:
         return None
     found[rows] = metrics["accuracy"]

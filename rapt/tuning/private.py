@@ -116,16 +116,21 @@ class PrivateGradients:
         if self.counts:
             self.clip = tensors[CLIP].item()
 
-    def follow(self, within: int) -> None:
-        """Move the norm towards the median, after a step with so many gradients within it."""
-        share = (within - self.size / 2 + self.counts * torch.randn(()).item()) / self.size + 0.5
+    def follow(self, surplus: float) -> None:
+        """Move the norm towards the median, after a step.
+
+        Args:
+            surplus: over the texts drawn, the sum of ½ for a gradient within the norm and −½ for
+                one beyond it. A text changes it by ½, on which the noise of the count rests.
+        """
+        share = (surplus + self.counts * torch.randn(()).item()) / self.size + 0.5
         self.clip *= exp(-PACE * (share - QUANTILE))
 
     def statement(self) -> dict[str, float]:
         """Return what is spent, and the law's parameters: `noise` is the σ of all that is drawn."""
         found = spent(self.total, self.rate, self.steps, self.how.delta)
         return {
-            "epsilon": min(found, self.how.epsilon),
+            "epsilon": found,
             "delta": self.how.delta,
             "noise": self.total,
             "clip": self.how.clip,
@@ -140,7 +145,7 @@ class PrivateStep(GradientStep):
     def __init__(self, weights: Iterable[torch.nn.Parameter], of: PrivateGradients) -> None:
         """Begin at zero."""
         super().__init__(weights)
-        self._of, self._within = of, 0
+        self._of, self._surplus = of, 0.0
         self._sums = [torch.zeros_like(weight) for weight in self.weights]
         for weight in self.weights:
             _forget(weight)
@@ -152,7 +157,7 @@ class PrivateStep(GradientStep):
         held = [gradients for gradients in each if gradients is not None]
         squares = [gradients.flatten(1).double().square().sum(1) for gradients in held]
         norms = torch.stack(squares).sum(0).sqrt()
-        self._within += int((norms <= self._of.clip).sum())
+        self._surplus += float(((norms <= self._of.clip).double() - 0.5).sum())
         scales = scaled(norms, self._of.clip, self._of.how.clipping)
         for total, gradients in zip(self._sums, each, strict=True):
             if gradients is not None:
@@ -165,7 +170,7 @@ class PrivateStep(GradientStep):
             noise = of.noise * of.clip * torch.randn_like(total)
             weight.grad = (total + noise) / of.size
         if of.counts:
-            of.follow(self._within)
+            of.follow(self._surplus)
 
     def _of_texts(self, weight: torch.nn.Parameter) -> Tensor | None:
         """Return a weight's gradient for each text (n, …); None: no text of this part has one."""

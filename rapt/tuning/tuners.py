@@ -157,7 +157,7 @@ class Private(Gradient):
 
     def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
         """Refuse: the noise is that of a run, see `prepared`."""
-        raise NotImplementedError
+        raise NotImplementedError  # a trainer asks what `prepared` returned
 
 
 # Another package adds one by an entry point of this group.

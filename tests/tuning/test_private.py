@@ -160,8 +160,26 @@ def test_the_norm_follows_the_median(tiny: Run) -> None:
         assert strategy.noise > strategy.total  # the count has its share of what is spent
         torch.manual_seed(0)
         for _ in range(100):
-            strategy.follow(strategy.size if strategy.clip >= 1 else 0)
+            strategy.follow(strategy.size / 2 if strategy.clip >= 1 else -strategy.size / 2)
         assert 0.8 < strategy.clip < 1.25
+
+
+@pytest.mark.parametrize("rows", [[], [0], list(range(6))])
+def test_a_text_changes_the_count_that_moves_the_norm_by_one_half(
+    tiny: Run, rows: list[int]
+) -> None:
+    """On this the noise of the count rests: a whole text more would be twice what is accounted."""
+    how = Private(epsilon=100, delta=1e-3, clip=1e6, clipping="quantile")
+    trainer = made(tiny, how)
+    trainer.gradient = strategy = strategy_of(trainer)
+    heard: list[float] = []
+    strategy.follow = heard.append  # type: ignore[method-assign]
+    for module in trainer.parts.modules():
+        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+    for clip, sign in ((1e6, 1), (1e-9, -1)):
+        strategy.clip = clip
+        gradients(trainer, split_of(tiny), rows)
+        assert heard.pop() == sign * len(rows) / 2
 
 
 @pytest.mark.slow
