@@ -13,6 +13,7 @@ from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.kinds import KINDS
 from rapt.param_types import level
 from rapt.tasks.base import Task
+from rapt.tuning.tuners import Gradient, Private, Tuner
 from rapt.utils.errors import not_allowed
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _untunable(p)
     yield from _words_alone(p)
     yield from _gradients(p)
+    yield from _of_authors(p)
     yield from _without_clean(p)
     yield from _scored_apart(p, scored)
     yield from _without_classes(p)
@@ -191,7 +193,7 @@ def _pretrained(p: Params) -> Iterable[str]:
 def _gradients(p: Params) -> Iterable[str]:
     """A capped reconstruction has a gradient of its own, and what takes no steps has none."""
     given = p.train.gradient.type
-    private = [name for name, tuner in p.tuners.items() if getattr(tuner, "private", None)]
+    private = [name for name, tuner in p.tuners.items() if _private(tuner)]
     for name, method in p.methods.items():
         if not (method.reconstruction and method.reconstruction.cap):
             continue
@@ -208,6 +210,34 @@ def _gradients(p: Params) -> Iterable[str]:
                 f"train.gradient: got private with tuners.{name}, of type {tuner.type}, which "
                 "takes no steps, expected plain."
             )
+
+
+def _of_authors(p: Params) -> Iterable[str]:
+    """Authors are a unit where they are known: of tasks that have them, and on clean text."""
+    sweep = p.sweep
+    keys = [f"tuners.{name}.private" for name, t in p.tuners.items() if _by_author(_private(t))]
+    keys += ["train.gradient"] if _by_author(p.train.gradient) else []
+    unknown = [name for name in sweep.train if name in p.tasks and not p.tasks[name].identifying]
+    for key in keys:
+        for where, given in (
+            ("sweep.train without authors", unknown),
+            ("sweep.methods, whose releases name no author", sweep.methods),
+            ("sweep.memberships, whose attacker knows no authors", sweep.memberships),
+            ("studies, whose releases name no author", [*p.studies]),
+        ):
+            if given:
+                yield f"{key}.unit: got author with {where} ({given[0]}), expected none of them."
+                break
+
+
+def _private(tuner: Tuner) -> Gradient | None:
+    """Return a tuner's private gradient; None: it has none of its own."""
+    return getattr(tuner, "private", None)
+
+
+def _by_author(gradient: Gradient | None) -> bool:
+    """Return whether what is bounded is the part of an author."""
+    return isinstance(gradient, Private) and gradient.unit == "author"
 
 
 def _without_clean(p: Params) -> Iterable[str]:

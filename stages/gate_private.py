@@ -10,7 +10,7 @@ import pandas as pd
 from great_expectations import expectations as gxe
 
 from rapt import params, paths
-from rapt.grid import releases
+from rapt.grid import CLEAN, releases
 from rapt.measures.gate import checked
 from rapt.measures.gate_checks import CheckedRelease
 from rapt.measures.originals import Originals, originals
@@ -63,7 +63,8 @@ def compare(
     }
     labels = p.randomized_labels(task, method)
     promised["label_noise"] = labels and labels.epsilon
-    release = CheckedRelease(folder, p.seed, of, promised, of_task.kept_columns, labels)
+    kept = of_task.clean_columns if method == CLEAN else of_task.kept_columns
+    release = CheckedRelease(folder, p.seed, of, promised, kept, labels)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies

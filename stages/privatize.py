@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rapt import params, paths, project
+from rapt.grid import CLEAN
 from rapt.measures import strength
 from rapt.measures.statement import plain_words, statement
 from rapt.privacy import levels, seeded
@@ -34,13 +35,12 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         refuse_weak(of_words(privatizer), p.allow_weak)
     labels = p.randomized_labels(task, method)
     untouched = () if labels else of_task.targets
+    kept = of_task.clean_columns if method == CLEAN else of_task.kept_columns
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
         for k in range(p.seeds):
-            copy = seeded.SeededCopy(
-                *(privatizer, task, p.seed, k, plain_tokens, of_task.kept_columns, labels)
-            )
+            copy = seeded.SeededCopy(*(privatizer, task, p.seed, k, plain_tokens, kept, labels))
             copy.write(splits, paths.seed(folder, k))
         counts = copy.counts
         counts.most *= p.seeds  # each copy spends anew

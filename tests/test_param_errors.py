@@ -48,6 +48,10 @@ WRONG: list[tuple[str | Edit, str]] = [
         "train.gradient={type: private, epsilon: 3}; tuners.tfidf=tfidf",
         "train.gradient: got private with tuners.tfidf, of type tfidf, which takes no steps, exp",
     ),
+    (
+        "tuners.lora.private={epsilon: 3, unit: author}",
+        "tuners.lora.private.unit: got author with sweep.train without authors \\(movies\\), exp",
+    ),
     ("tuners.p-tuning.hiden=3", "tuners.p-tuning: got 'hiden', expected .*. Did you mean 'hidden'"),
     ("tuners.prompt.tokens=0", "tuners.prompt.tokens: got 0, expected a number greater than 0"),
     (

@@ -88,8 +88,8 @@ def _at_home(on_clean: Sequence[Row]) -> str:
     verdict = {"better": "surely better", "worse": "surely worse"}.get(best.against_local, "unsure")
     return (
         f" Tuned on clean text at home, with differential privacy of ε{NBSP}={NBSP}"
-        f"{best.training_epsilon:.3g} a text, a model to hand on reaches {percent(best.accuracy)}"
-        f"{NBSP}% by {best.tuner}: {verdict}."
+        f"{best.training_epsilon:.3g} per {best.training_unit}, a model to hand on reaches "
+        f"{percent(best.accuracy)}{NBSP}% by {best.tuner}: {verdict}."
     )
 
 

@@ -67,7 +67,7 @@ def print_results(params: Params) -> None:
         told = (
             f"baseline {span(row.majority for row in grid.every)}; nothing sent "
             f"{percent(grid.first.to_beat)}; clean text, "
-            f"{training_text(grid.clean and grid.clean.training_epsilon)} {clean}"
+            f"{training_text(grid.clean)} {clean}"
         )
         if grid.first.chance is not None:
             told += f", exact match {percent(grid.clean.exact_match)}" if grid.clean else ""

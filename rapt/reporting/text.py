@@ -65,9 +65,11 @@ def labels_text(labels: float | None, fewest: float | None, most: float | None) 
     return f"{float(f'{labels:.2g}'):,.0f}" if labels else f"below {fewest:g}"
 
 
-def training_text(epsilon: float | None) -> str:
-    """Say of a model on clean text what protects the texts that it was tuned on."""
-    return "unprotected" if epsilon is None else f"trained privately, ε = {epsilon:.3g} a text"
+def training_text(clean: Any) -> str:
+    """Say of the row of a model on clean text what protects the texts that it was tuned on."""
+    if clean is None or clean.training_epsilon is None:
+        return "unprotected"
+    return f"trained privately, ε = {clean.training_epsilon:.3g} per {clean.training_unit}"
 
 
 def attack_text(attack: str, task: str, target: str) -> str:

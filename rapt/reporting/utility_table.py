@@ -31,8 +31,8 @@ Over = NDArray[np.float64]  # (seeds, texts)
 UTILITY = (
     *("kind", "cell", "task", "backbone", "tuner", "method", "eta", "embedding"),
     *("study", "denoiser", "with_local", "protection"),
-    # What a private training spends on a text that it tunes on.
-    *("training_epsilon", "training_delta"),
+    # What a private training spends, on each text or author that it tunes on.
+    *("training_epsilon", "training_delta", "training_unit"),
     *("accuracy", "accuracy_sd", "accuracy_low", "accuracy_high", "seeds", "majority"),
     # Of questions with choices: how often the likeliest token of all is the right letter, and the
     # share that is right by chance.
@@ -117,6 +117,7 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
         protection=cell.protection,
         training_epsilon=training.get("epsilon"),
         training_delta=training.get("delta"),
+        training_unit=("author" if "authors" in training else "text") if training else None,
         **parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
         majority=majority,

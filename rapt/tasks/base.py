@@ -126,6 +126,11 @@ class Task(Section, ABC):
         return (*self.targets, *(["space_after"] if self.keeps_spacing else []))
 
     @property
+    def clean_columns(self) -> tuple[str, ...]:
+        """The same of the clean release, which stays with the user: there with authors."""
+        return (*self.kept_columns, *(["author"] if self.identifying else []))
+
+    @property
     def inferred(self) -> Mapping[str, Attribute]:
         """Private attributes that an attacker infers."""
         return {}

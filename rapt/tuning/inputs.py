@@ -72,6 +72,7 @@ class Split:
         sequences: number of the text's sequence of plain words, 0 without any.
         vectors: float32 (R, h), input embeddings besides the backbone's; None: no word has one.
         targets: ids of the text that a decoder writes, apart from `tokens`; None: there is none.
+        authors: number of the text's author; None: authors are not known.
     """
 
     tokens: Ragged
@@ -82,6 +83,7 @@ class Split:
     sequences: list[int]
     vectors: Tensor | None = None
     targets: Ragged | None = None
+    authors: list[int] | None = None
 
     @classmethod
     def of_lists(
@@ -124,6 +126,7 @@ class Split:
             labels=[self.labels[row] for row in rows],
             sequences=[self.sequences[row] for row in rows],
             targets=None if self.targets is None else self.targets.at(at),
+            authors=None if self.authors is None else [self.authors[row] for row in rows],
         )
 
     @cached_property

@@ -5,6 +5,7 @@ and releases
 
     (sum of scaled gradients + N(0, (σC)² I)) / (qn)
 
+With authors as the unit, n are these, and a gradient is that of the mean loss of an author's texts.
 AdamW goes on from that: whatever is computed from a release costs nothing more. The denominator
 does not depend on how many texts were drawn, and a step that draws none has its noise all the same.
 
@@ -16,7 +17,9 @@ protects, a published one does not.
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from math import ceil, exp
 from typing import TYPE_CHECKING
 
@@ -36,6 +39,7 @@ GAMMA, RADIUS = 0.01, 0.1
 # Andrew et al.: the rate at which the norm follows, the quantile that it follows, and the noise of
 # the count of texts below it, as a share of a batch.
 PACE, QUANTILE, COUNT_NOISE = 0.2, 0.5, 1 / 20
+TEXTS_OF_AUTHOR = 16  # in a step, drawn anew: these are read at once
 CLIP = "gradient.clip"  # in a checkpoint
 
 
@@ -45,16 +49,20 @@ class PrivateGradients:
     Attributes:
         noise: σ, of the sum of gradients.
         rate: q.
+        expected: qn, the units in a batch on average.
         clip: C, which `quantile` changes.
         at_a_time: 1 where the gradients of single texts are computed one by one; None: Opacus
             computes those of many at once.
     """
 
-    def __init__(self, how: Private, trainer: Trainer, texts: int) -> None:
-        """Find the noise, and have the trainer's model keep each text's gradient.
+    def __init__(
+        self, how: Private, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
+    ) -> None:
+        """Find the noise, and have the trainer's model keep each unit's gradient.
 
         Raises:
-            RaptError: no noise suffices, δ or the batch is too large for so few texts.
+            RaptError: no noise suffices, δ or the batch is too large for so few units, or authors
+                are asked for and not known.
         """
         self.how, self.size, self.steps = how, trainer.run.train.batch_size, trainer.steps
         self.clip = how.clip
@@ -64,17 +72,26 @@ class PrivateGradients:
                 f"train.batch_size: got {self.size} for {texts} texts, expected at most these with "
                 "private training.",
             )
-        if how.delta >= 1 / texts:
+        self.authors = self._known(authors, trainer) if how.unit == "author" else None
+        units = texts if self.authors is None else len(self.authors)
+        if units == 1:
             raise trainer.failed(
                 0,
-                f"private.delta: got {how.delta:g} for {texts} texts, expected less than "
-                f"{1 / texts:.2g}. At more a training that publishes one text would do.",
+                f"private.unit: got {texts} texts of one {how.unit}, expected more than one. What "
+                "is bounded is the part of one among others.",
+            )
+        if how.delta >= 1 / units:
+            raise trainer.failed(
+                0,
+                f"private.delta: got {how.delta:g} for {units} {how.unit}s, expected less than "
+                f"{1 / units:.2g}. At more a training that publishes one {how.unit} would do.",
             )
         self.rate = self.size / texts
+        self.expected = self.size * units / texts
         self.total = noise_for(how.epsilon, how.delta, self.rate, self.steps)
         self.noise, self.counts = self.total, 0.0
         if how.clipping == "quantile":
-            self.counts = self.size * COUNT_NOISE
+            self.counts = self.expected * COUNT_NOISE
             if 2 * self.counts <= self.total:
                 raise trainer.failed(
                     0,
@@ -86,8 +103,9 @@ class PrivateGradients:
         run = trainer.run
         # What is computed again in a backward pass, or summed over the texts, is no single text's.
         by_layer = run.tuner.by_layer and not run.train.gradient_checkpointing and not run.denoising
+        self.by_layer = by_layer and self.authors is None
         self.at_a_time = None if by_layer else 1
-        if by_layer:
+        if self.by_layer:
             from opacus.grad_sample import GradSampleHooks  # takes seconds to import
 
             # Where nothing below a layer learns; its hook has all that it needs.
@@ -98,10 +116,35 @@ class PrivateGradients:
     def batches(
         self, lengths: Sequence[int], size: int, generator: torch.Generator
     ) -> Iterator[list[int]]:
-        """Yield the rows of each batch of an epoch: each text is drawn by itself."""
+        """Yield the rows of each batch of an epoch: each unit is drawn by itself."""
+        units = len(lengths) if self.authors is None else len(self.authors)
         for _ in range(ceil(len(lengths) / size)):
-            drawn = torch.rand(len(lengths), dtype=torch.float64, generator=generator) < self.rate
-            yield sorted(drawn.nonzero().flatten().tolist(), key=lambda row: lengths[row])
+            drawn = torch.rand(units, dtype=torch.float64, generator=generator) < self.rate
+            chosen = drawn.nonzero().flatten().tolist()
+            if self.authors is None:
+                yield sorted(chosen, key=lambda row: lengths[row])
+            else:
+                yield [row for one in chosen for row in _some(self.authors[one], generator)]
+
+    def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+        """Cut a batch by size; by authors, where these are the unit."""
+        if self.authors is None:
+            yield from (rows[start : start + size] for start in range(0, len(rows), size))
+        else:
+            yield from (list(own) for _, own in groupby(rows, self._author_of.__getitem__))
+
+    def _known(self, authors: Sequence[int] | None, trainer: Trainer) -> list[list[int]]:
+        """Return the rows of each author."""
+        if authors is None:
+            raise trainer.failed(
+                0,
+                "private.unit: got author, expected text where authors are not known. Releases "
+                "name none; of clean text give the task its authors.",
+            )
+        self._author_of, rows = authors, defaultdict[int, list[int]](list)
+        for row, author in enumerate(authors):
+            rows[author].append(row)
+        return [*rows.values()]
 
     def step(self, weights: Iterable[torch.nn.Parameter]) -> PrivateStep:
         """Begin the gradient of one batch."""
@@ -120,16 +163,17 @@ class PrivateGradients:
         """Move the norm towards the median, after a step.
 
         Args:
-            surplus: over the texts drawn, the sum of ½ for a gradient within the norm and −½ for
-                one beyond it. A text changes it by ½, on which the noise of the count rests.
+            surplus: over the units drawn, the sum of ½ for a gradient within the norm and −½ for
+                one beyond it. A unit changes it by ½, on which the noise of the count rests.
         """
-        share = (surplus + self.counts * torch.randn(()).item()) / self.size + 0.5
+        share = (surplus + self.counts * torch.randn(()).item()) / self.expected + 0.5
         self.clip *= exp(-PACE * (share - QUANTILE))
 
     def statement(self) -> dict[str, float]:
         """Return what is spent, and the law's parameters: `noise` is the σ of all that is drawn."""
         found = spent(self.total, self.rate, self.steps, self.how.delta)
-        return {
+        authors = {} if self.authors is None else {"authors": len(self.authors)}
+        return authors | {
             "epsilon": found,
             "delta": self.how.delta,
             "noise": self.total,
@@ -151,7 +195,7 @@ class PrivateStep(GradientStep):
             _forget(weight)
 
     def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
-        """Clip the gradient of each of a part's texts, and add it."""
+        """Clip the gradient of each of a part's texts, or that of its author, and add it."""
         (task if other is None else task + other).backward()
         each = [self._of_texts(weight) for weight in self.weights]
         held = [gradients for gradients in each if gradients is not None]
@@ -164,18 +208,18 @@ class PrivateStep(GradientStep):
                 total += torch.einsum("n,n...->...", scales.to(gradients), gradients)
 
     def end(self) -> None:
-        """Add the noise, and divide by the texts of a batch on average."""
+        """Add the noise, and divide by the units of a batch on average."""
         of = self._of
         for weight, total in zip(self.weights, self._sums, strict=True):
             noise = of.noise * of.clip * torch.randn_like(total)
-            weight.grad = (total + noise) / of.size
+            weight.grad = (total + noise) / of.expected
         if of.counts:
             of.follow(self._surplus)
 
     def _of_texts(self, weight: torch.nn.Parameter) -> Tensor | None:
-        """Return a weight's gradient for each text (n, …); None: no text of this part has one."""
+        """Return a weight's gradient for each unit (n, …); None: no text of this part has one."""
         found = weight.grad[None] if weight.grad is not None else None
-        if self._of.at_a_time is None:
+        if self._of.by_layer:
             found = getattr(weight, "grad_sample", None)
             if weight.grad is not None and (found is None or len(found) != self.texts):
                 raise RaptError(
@@ -184,6 +228,14 @@ class PrivateStep(GradientStep):
                 )
         _forget(weight)
         return found
+
+
+def _some(rows: list[int], generator: torch.Generator) -> list[int]:
+    """Return an author's rows, at most so many of them."""
+    if len(rows) <= TEXTS_OF_AUTHOR:
+        return rows
+    order = torch.randperm(len(rows), generator=generator)[:TEXTS_OF_AUTHOR]
+    return [rows[at] for at in order.tolist()]
 
 
 def scaled(norms: Tensor, clip: float, clipping: Clipping) -> Tensor:

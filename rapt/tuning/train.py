@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -119,7 +120,8 @@ def _trained(
     splits = {}
     for name in ("train", "test"):
         columns, vectors = read_columns(data / f"{name}.parquet", known)
-        splits[name] = kind.tokenized(columns, reader, vectors)
+        found = kind.tokenized(columns, reader, vectors)
+        splits[name] = replace(found, authors=columns.get("author"))
         check_vectors(backbone, splits[name].vectors)
     adapted = adapt(backbone, run.tuner)
     if run.train.gradient_checkpointing:

@@ -87,7 +87,7 @@ class Trainer:
         name = "linear" if loop.schedule == "linear" else "constant_with_warmup"
         warmup = int(loop.warmup * self.steps)
         self.schedule = get_scheduler(name, self.optimizer, warmup, self.steps)
-        self.gradient = self.run.gradient.prepared(self, len(split))
+        self.gradient = self.run.gradient.prepared(self, len(split), split.authors)
         order = torch.Generator().manual_seed(torch.initial_seed())
         names = CURVES if self.head else CURVES[:1]
         start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
@@ -272,8 +272,7 @@ class Trainer:
         gradient = self.gradient.step(self._learning().values())
         here = rows[cards.rank() :: cards.count()]  # none of a batch with fewer texts than cards
         size = self._at_a_time(split, here) if here else 1
-        for start in range(0, len(here), size):
-            part = here[start : start + size]
+        for part in self.gradient.parts(here, size):
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             task, share = losses["task_loss"], len(part) / len(rows)
             other = auxiliary.weight * losses["reconstruction_loss"] if auxiliary else None

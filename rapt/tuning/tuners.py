@@ -54,6 +54,14 @@ class Strategy(Protocol):
             generator: of the order.
         """
 
+    def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+        """Cut a batch into the rows whose gradient is computed at once, `size` as memory has room.
+
+        Args:
+            rows: of the batch.
+            size: texts in a part.
+        """
+
     def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
         """Begin the gradient of one batch, on all weights that learn."""
 
@@ -77,8 +85,16 @@ class Gradient(Section, ABC):
         """Return no limit."""
         return None
 
-    def prepared(self, trainer: Trainer, texts: int) -> Strategy:
-        """Return the strategy of one run, in which the trainer tunes on so many texts."""
+    def prepared(
+        self, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
+    ) -> Strategy:
+        """Return the strategy of one run.
+
+        Args:
+            trainer: of the run.
+            texts: that it tunes on.
+            authors: the number of each text's author; None: authors are not known.
+        """
         return self
 
     def batches(
@@ -88,6 +104,10 @@ class Gradient(Section, ABC):
         from rapt.tuning.batches import shuffled
 
         return shuffled(lengths, size, generator)
+
+    def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+        """Cut a batch into parts of this size."""
+        return (rows[start : start + size] for start in range(0, len(rows), size))
 
     @abstractmethod
     def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
@@ -134,13 +154,19 @@ class Private(Gradient):
     """DP-SGD (Abadi et al., 2016): each text's gradient is clipped, and their sum gets noise.
 
     It bounds what a model can tell about any one text to whoever sees the model. Each step draws
-    every text with the same probability: a batch has `train.batch_size` on average.
+    every text with the same probability: a batch has `train.batch_size` on average. With the unit
+    `author` the same holds of authors, each with all of their texts.
     """
 
     type: Literal["private"] = "private"
     epsilon: PositiveFloat = Field(description="that the whole training may spend")
-    delta: float = Field(1e-5, gt=0, lt=1, description="below 1 / the number of texts")
-    clip: PositiveFloat = Field(1.0, description="norm that a text's gradient may have")
+    delta: float = Field(1e-5, gt=0, lt=1, description="below 1 / the number of units")
+    unit: Literal["text", "author"] = Field(
+        "text",
+        description="whose part in the model is bounded: one text's, or that of all texts of an "
+        "author, for tasks with authors. Releases name no author: on clean text alone",
+    )
+    clip: PositiveFloat = Field(1.0, description="norm that a unit's gradient may have")
     clipping: Clipping = Field(
         "flat",
         description="flat: a longer gradient is shortened. automatic: each is scaled to about the "
@@ -149,11 +175,13 @@ class Private(Gradient):
         "(Andrew et al., 2021), which costs a little",
     )
 
-    def prepared(self, trainer: Trainer, texts: int) -> Strategy:
-        """Find the noise of a run, and have its model keep the gradient of each text."""
+    def prepared(
+        self, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
+    ) -> Strategy:
+        """Find the noise of a run, and have its model keep the gradient of each unit."""
         from rapt.tuning.private import PrivateGradients
 
-        return PrivateGradients(self, trainer, texts)
+        return PrivateGradients(self, trainer, texts, authors)
 
     def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
         """Refuse: the noise is that of a run, see `prepared`."""

@@ -101,14 +101,14 @@ def test_a_model_that_was_tuned_privately_at_home_is_told_apart(
         if cell.kind == "train" and cell.factors["method"] == CLEAN:
             synthetic.write_cell(cell, training={"epsilon": 3.0, "delta": 1e-5})
     text = page(experiment).text
-    assert "clean text trained privately, ε = 3 a text" in text
+    assert "clean text trained privately, ε = 3 per text" in text
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
     assert said.startswith("Send none of these releases.")
-    assert "with differential privacy of ε = 3 a text, a model to hand on reaches" in said
+    assert "with differential privacy of ε = 3 per text, a model to hand on reaches" in said
     clean = [r for r in table(experiment, "utility") if r["training_epsilon"]]
     assert {(r["kind"], r["method"]) for r in clean} == {("train", CLEAN)}
     print_results(experiment)
-    assert "clean text, trained privately, ε = 3 a text" in capsys.readouterr().out
+    assert "clean text, trained privately, ε = 3 per text" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

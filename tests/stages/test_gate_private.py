@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
@@ -43,12 +44,20 @@ def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
     content = yaml.load(Path("params.yaml"))
     content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
     content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
+    content["tasks"]["movies"]["authors"] = ["id"]
     yaml.dump(content, Path("params.yaml"))
+    for split in ("train", "test"):
+        path = Path(f"data/tagged/movies/{split}.parquet")
+        tagged = files.read_parquet(path)
+        files.write_parquet(path, tagged.append_column("author", pa.array(range(len(tagged)))))
     folder = GATE.parent
     files.write_json(folder / "rapt-3.json", {})
     for method, eta, name in (("rapt", "1", "rapt-1"), ("clean", "inf", "clean")):
         privatize.main("movies", method, eta, "minilm", RELEASE.with_name(name))
     gate_private.main("movies")
+    for name in ("rapt-1", "clean"):  # which stays with the user
+        release = files.read_parquet(RELEASE.with_name(name) / "seed-0/train.parquet")
+        assert ("author" in release.column_names) == (name == "clean")
     assert {path.name for path in folder.iterdir()} == {
         "rapt-1.json",
         "rapt-2.json",

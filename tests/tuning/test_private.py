@@ -182,6 +182,64 @@ def test_a_text_changes_the_count_that_moves_the_norm_by_one_half(
         assert heard.pop() == sign * len(rows) / 2
 
 
+AUTHORS = [row % 8 for row in range(40)] + [8] * 24
+
+
+def of_authors(run: Run) -> tuple[Trainer, PrivateGradients]:
+    trainer = made(run, Private(epsilon=8, delta=1e-3, unit="author"))
+    strategy = trainer.run.gradient.prepared(trainer, 64, AUTHORS)
+    assert isinstance(strategy, PrivateGradients)
+    trainer.gradient = strategy
+    return trainer, strategy
+
+
+def test_an_author_s_texts_have_one_gradient_of_at_most_the_norm(tiny: Run) -> None:
+    """That of their mean loss, however many they are; the denominator is that of authors."""
+    trainer, strategy = of_authors(tiny)
+    split, plain = split_of(tiny), made(tiny)
+    own = [[row for row in range(6, 64) if AUTHORS[row] == author] for author in (1, 3, 8)]
+    alone = [gradients(plain, split, rows) for rows in own]
+    norms = [math.sqrt(sum(float(g.double().square().sum()) for g in a.values())) for a in alone]
+    strategy.clip, strategy.noise = sorted(norms)[1], 0.0  # one of them is longer
+    found = gradients(trainer, split, [row for rows in own for row in rows])
+    assert strategy.expected == 8 * 9 / 64
+    for name, value in found.items():
+        scaled_sum = sum(
+            min(1.0, strategy.clip / norm) * one[name]
+            for norm, one in zip(norms, alone, strict=True)
+        )
+        torch.testing.assert_close(value * strategy.expected, scaled_sum, rtol=1e-4, atol=1e-7)
+
+
+def test_authors_are_drawn_with_all_that_they_wrote(tiny: Run) -> None:
+    """Each by itself with one probability; of many texts 16 are drawn. The bound is of 5 sd."""
+    strategy, counts = of_authors(tiny)[1], torch.zeros(9)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(500):
+        for rows in strategy.batches([5] * 64, 8, generator):
+            for part in strategy.parts(rows, 2):
+                (author,) = {AUTHORS[row] for row in part}
+                assert len({*part}) == (16 if author == 8 else 5)
+                counts[author] += 1
+    assert float((counts / 4000 - 1 / 8).abs().max()) < 5 * math.sqrt(1 / 8 * 7 / 8 / 4000)
+    assert strategy.statement()["authors"] == 9
+
+
+@pytest.mark.parametrize(
+    ("authors", "line"),
+    [
+        ([0] * 64, "private.unit: got 64 texts of one author, expected more than one"),
+        (None, "private.unit: got author, expected text where authors are not known"),
+    ],
+)
+def test_authors_that_cannot_be_units_are_one_line(
+    tiny: Run, authors: list[int] | None, line: str
+) -> None:
+    trainer = made(tiny, Private(epsilon=8, delta=1e-3, unit="author"))
+    with pytest.raises(RaptError, match=line):
+        trainer.run.gradient.prepared(trainer, 64, authors)
+
+
 @pytest.mark.slow
 def test_it_learns_and_says_what_it_spent(tiny: Run) -> None:
     """At an ε in the hundreds nearly as without."""
@@ -218,7 +276,7 @@ def test_a_layer_whose_texts_are_not_told_apart_is_one_line(tiny: Run) -> None:
     trainer = made(how, Private(epsilon=8, delta=1e-3))
     strategy = strategy_of(trainer)
     assert strategy.at_a_time == 1
-    strategy.at_a_time = None
+    strategy.at_a_time, strategy.by_layer = None, True
     GradSampleHooks(trainer.parts, strict=False)
     trainer.gradient = strategy
     trainer.parts.train()
