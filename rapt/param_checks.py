@@ -85,6 +85,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _words_alone(p)
     yield from _gradients(p)
     yield from _of_authors(p)
+    yield from _shards(p)
     yield from _without_clean(p)
     yield from _scored_apart(p, scored)
     yield from _without_classes(p)
@@ -238,6 +239,15 @@ def _private(tuner: Tuner) -> Gradient | None:
 def _by_author(gradient: Gradient | None) -> bool:
     """Return whether what is bounded is the part of an author."""
     return isinstance(gradient, Private) and gradient.unit == "author"
+
+
+def _shards(p: Params) -> Iterable[str]:
+    """Each seed has a shard of its own, and a membership attack's members are all rows."""
+    shards = p.train.shards
+    if shards not in (1, p.seeds):
+        yield f"train.shards: got {shards} with {p.seeds} seeds, expected {p.seeds}, or 1."
+    if shards > 1 and p.sweep.memberships:
+        yield f"train.shards: got {shards} with sweep.memberships, expected 1."
 
 
 def _without_clean(p: Params) -> Iterable[str]:

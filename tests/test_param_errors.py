@@ -44,6 +44,11 @@ WRONG: list[tuple[str | Edit, str]] = [
         "tuners.lora.private={epsilon: 3, delta: 1}",
         "tuners.lora.private.delta: got 1, expected a number less than 1",
     ),
+    ("train.shards=3", "train.shards: got 3 with 2 seeds, expected 2, or 1."),
+    (
+        "train.shards=2; sweep.memberships=[loss]",
+        "train.shards: got 2 with sweep.memberships, expected 1.",
+    ),
     (
         "train.gradient={type: private, epsilon: 3}; tuners.tfidf=tfidf",
         "train.gradient: got private with tuners.tfidf, of type tfidf, which takes no steps, exp",

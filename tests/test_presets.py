@@ -102,7 +102,7 @@ def test_the_paper_s_settings() -> None:
     assert p.train.model_dump() == {
         "epochs": 4, "batch_size": 128, "max_tokens": 128, "warmup": 0, "weight_decay": 0,
         "precision": "float32", "held_out": 0, "schedule": "constant",
-        "gradient": {"type": "plain"}, "gradient_checkpointing": False,
+        "gradient": {"type": "plain"}, "gradient_checkpointing": False, "shards": 1,
     }  # fmt: skip
     assert {tuner.learning_rate for tuner in p.tuners.values()} == {6e-5}
     tuners = {name: tuner.model_dump() for name, tuner in p.tuners.items()}

@@ -7,6 +7,7 @@ every command reads params.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -174,6 +175,11 @@ class TrainConfig(Section):
         description="share of the training rows that are not tuned on; by them the user weighs "
         "the provider's answers against a local model's",
     )
+    shards: PositiveInt = Field(
+        1,
+        description="disjoint shares of the training rows, one for each seed: the teachers of "
+        "private prediction; 1: every seed tunes on all rows",
+    )
     precision: Precision = Field(
         "float32",
         description="of the backbone's matrix products, and of its frozen weights; bf16 is much "
@@ -191,6 +197,19 @@ class TrainConfig(Section):
     def holds_out(self, rows: int) -> list[bool]:
         """Return for each training row whether it is held out: spread evenly, in every seed."""
         return [int((i + 1) * self.held_out) > int(i * self.held_out) for i in range(rows)]
+
+    def tunes_on(self, rows: int, k: int) -> list[int]:
+        """Return the training rows that seed k tunes on: those not held out, or its shard of them.
+
+        A row's number alone decides its shard, whatever the experiment's seed: teachers of the same
+        rows are disjoint, and another text in a row changes one of them. A hash shuffles the rows,
+        as their order may tell classes apart.
+        """
+        tuned = [row for row, held in enumerate(self.holds_out(rows)) if not held]
+        if self.shards == 1:
+            return tuned
+        shuffled = sorted(tuned, key=lambda row: sha256(str(row).encode()).digest())
+        return sorted(shuffled[k :: self.shards])
 
 
 class Decoding(Section):

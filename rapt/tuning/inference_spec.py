@@ -62,6 +62,43 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Shard:
+    """The share of the training texts that a teacher of private prediction tuned on.
+
+    Attributes:
+        cell: whose seeds are the teachers.
+        number: of the shard, which is the seed's.
+        of: how many shards the cell has.
+        texts: in this one.
+    """
+
+    cell: str
+    number: int
+    of: int
+    texts: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What all answers of a server of private prediction tell together about one training text.
+
+    Attributes:
+        epsilon: with `delta`.
+        queries: that spend it.
+        left: how many of them are left.
+        noise: of each class' votes; None: the answers are texts.
+        weight: of the teachers in the mixture that a token is drawn from; None: there are classes.
+    """
+
+    epsilon: float
+    delta: float
+    queries: int
+    left: int
+    noise: float | None
+    weight: float | None
+
+
+@dataclass(frozen=True)
 class Contract:
     """The requirements on texts for an adapted model.
 
@@ -75,6 +112,8 @@ class Contract:
             read as released. It requires nothing of the user.
         held_out: share of the training rows that were not tuned on: `TrainConfig.holds_out`.
         training: what a private training spent on one text (`CellResult.training`).
+        shard: of a teacher; None: it tuned on all training rows.
+        prediction: of a server of private prediction; no tuning run writes it.
     """
 
     statement: Statement
@@ -91,6 +130,8 @@ class Contract:
     held_out: float = 0.0
     decoding: Decoding | None = None
     training: Mapping[str, float] = field(default_factory=dict)
+    shard: Shard | None = None
+    prediction: Prediction | None = None
 
     @property
     def chat(self) -> bool:
@@ -119,9 +160,19 @@ def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
 
 
 def write(
-    run: Run, statement: Mapping[str, Any], training: Mapping[str, float] | None = None
+    run: Run,
+    statement: Mapping[str, Any],
+    texts: int,
+    training: Mapping[str, float] | None = None,
 ) -> None:
-    """Write the contract of a run on a release with this statement beside its adapter."""
+    """Write the contract of a run, which tuned on so many texts of a release, beside its adapter.
+
+    Args:
+        run: that has ended.
+        statement: of the release.
+        texts: that it tuned on.
+        training: what a private training spent on one of them.
+    """
     data = paths.seed(run.release, run.k)
     columns = files.columns_of_parquet(data / "train.parquet")
     segments: list[list[int]] = []  # a text that is one vector has none
@@ -145,11 +196,13 @@ def write(
         held_out=run.train.held_out,
         decoding=run.decoding if run.kind.decodes(run.decoding) else None,
         training=training or {},
+        shard=Shard(run.cell, run.k, shards, texts) if (shards := run.train.shards) > 1 else None,
     )
     # Not atomic: the whole folder is written under a temporary name.
     values = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
-    if not training:
-        del values["training"]
+    for name in ("training", "shard", "prediction"):
+        if not values[name]:
+            del values[name]
     content = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 

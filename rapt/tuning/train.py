@@ -140,18 +140,16 @@ def _trained(
             trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
-    holds_out = run.train.holds_out(len(splits["train"]))
-    tuned, held_out = (
-        splits["train"].of([row for row, held in enumerate(holds_out) if held is one])
-        for one in (False, True)
-    )
+    rows = len(splits["train"])
+    held_out = splits["train"].of([r for r, held in enumerate(run.train.holds_out(rows)) if held])
+    tuned = splits["train"].of(run.train.tunes_on(rows, run.k))
     curves = trainer.fit(tuned, checkpoint)
     if cards.rank():
         return []
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
-    inference_spec.write(run, statement, trainer.gradient.statement())
+    inference_spec.write(run, statement, len(tuned), trainer.gradient.statement())
     # By the rows held out the user weighs the classes of a model on the own machine.
     asked = {"train": held_out} if kind.has_classes and len(held_out) else {}
     asked["test"] = splits["test"]

@@ -24,7 +24,8 @@ def train_seed(run: Run) -> Trained:
     train, test = (files.read_parquet(data / f"{s}.parquet", columns) for s in ("train", "test"))
     pair = of_pairs(train["segment"].to_pylist())
     held_out = np.array(run.train.holds_out(len(train)))
-    splits = {"tuned": train.filter(~held_out), "train": train.filter(held_out), "test": test}
+    tuned = train.take(run.train.tunes_on(len(train), run.k))
+    splits = {"tuned": tuned, "train": train.filter(held_out), "test": test}
     texts = {
         split: segments(
             rows["words"].to_pylist(), rows["segment"].to_pylist(), pair, run.train.max_tokens
@@ -38,7 +39,7 @@ def train_seed(run: Run) -> Trained:
         model = TfidfModel.fit(where, texts.pop("tuned"), labels, len(statement["labels"]))
         scores = {split: model.logits(given).astype(np.float32) for split, given in texts.items()}
     model.save(run.adapter)
-    inference_spec.write(run, statement)
+    inference_spec.write(run, statement, len(tuned))
     right = scores["test"].argmax(axis=1) == test["label"].to_numpy()
     result = SeedResult(seed=run.k, metrics={"accuracy": float(right.mean())})
     return Trained(result, scores, "cpu", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_the_word_that_tells_the_class_is_learnt_and_served(run: Run) -> None:
     assert {path.name for path in run.adapter.iterdir()} == {
         *(tfidf.TERMS, tfidf.HEAD, "rapt.json")
     }
+
+
+def test_teachers_fit_to_shards(run: Run, tmp_path: Path) -> None:
+    train = run.train.model_copy(update={"shards": 2})
+    for k in (0, 1):
+        release = tmp_path / f"release-{k}"
+        shutil.copytree(run.release, release)
+        path = release / f"seed-{k}/train.parquet"
+        rows = files.read_parquet(path).to_pylist()
+        for row in train.tunes_on(96, 1 - k):
+            rows[row]["words"] = ["another's"]
+        files.write_parquet(path, pa.Table.from_pylist(rows))
+        seed = replace(run, k=k, train=train, release=release, adapter=tmp_path / str(k))
+        train_seed(seed)
+        terms = files.read_parquet(seed.adapter / tfidf.TERMS)["term"].to_pylist()
+        assert "another's" not in terms and "good" in terms
 
 
 def test_equal_fits_write_equal_bytes(run: Run, tmp_path: Path) -> None:

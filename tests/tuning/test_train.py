@@ -35,6 +35,29 @@ def test_learns_both_tasks(run: Run) -> None:
     assert curves["reconstruction_loss"][1] < 3 * np.log(7)
 
 
+def test_a_teacher_depends_on_no_text_of_the_others(run: Run, tmp_path: Path) -> None:
+    """On no length, word or class of theirs: the law of private prediction rests on that."""
+    train = run.train.model_copy(update={"epochs": 1, "shards": 2})
+    run = replace(run, train=train, reconstruction=None)
+
+    def teacher(row: int | None) -> str:
+        """The digest of seed 0's adapter, after another text came to a row."""
+        release = tmp_path / f"release-{row}"
+        shutil.copytree(run.release, release)
+        if row is not None:
+            path = release / "seed-0/train.parquet"
+            rows = files.read_parquet(path).to_pylist()
+            rows[row] |= {"words": ["un"] * 9, "segment": [0] * 9, "label": 1 - rows[row]["label"]}
+            files.write_parquet(path, pa.Table.from_pylist(rows))
+        train_seed(replace(run, release=release, adapter=release / "adapter"))
+        return files.sha256(release / "adapter")
+
+    mine, others = train.tunes_on(96, 0), train.tunes_on(96, 1)
+    assert teacher(None) == teacher(others[0]) != teacher(mine[0])
+    contract = files.read_json(tmp_path / "release-None/adapter/rapt.json")
+    assert contract["shard"] == {"cell": "movies-tiny", "number": 0, "of": 2, "texts": 48}
+
+
 def test_an_adapter_is_read_from_safetensors_alone(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
