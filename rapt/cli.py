@@ -398,15 +398,41 @@ app.command(rich_help_panel=EXPERIMENT)(clean)
 
 @app.command(rich_help_panel=PROVIDER)
 def serve(
-    adapter: Annotated[Path, typer.Option(help="A tuned seed's folder.")],
+    adapter: Annotated[
+        Path,
+        typer.Option(help="A tuned seed's folder; with --private-prediction that of all seeds."),
+    ],
     port: Annotated[
         int, typer.Option(help="Of this machine's loopback; 0: a free one.", min=0, max=65535)
     ] = 8000,
+    private_prediction: Annotated[
+        bool,
+        typer.Option(
+            "--private-prediction", help="Answer by a noisy vote of teachers, until ε is spent."
+        ),
+    ] = False,
+    epsilon: Annotated[float | None, typer.Option(help="That all queries spend together.")] = None,
+    queries: Annotated[int | None, typer.Option(help="That ε is shared by.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Below 1 / the training texts; else 1e-5.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="File of what was spent; else beside the adapter's folder.")
+    ] = None,
 ) -> None:
     """Answer for an adapted model over HTTP, on this machine, from privatized words alone."""
     from rapt.serving.server import serve as served
 
-    served(adapter, port)
+    given = {"epsilon": epsilon, "queries": queries, "delta": delta, "ledger": ledger}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not private_prediction and given:
+        raise RaptError(f"{min(given)}: got one without --private-prediction, expected none.")
+    private = None
+    if private_prediction:
+        from rapt.serving.private_prediction import checked
+
+        private = checked(given)
+    served(adapter, port, private)
 
 
 app.command(rich_help_panel=INSIDE)(mechanisms)

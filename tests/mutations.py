@@ -259,6 +259,14 @@ FAULTS = (
         "tests/tuning",
     ),
     Fault(
+        "rapt/tuning/config.py",
+        "return sorted(shuffled[k :: self.shards])",
+        "return sorted(shuffled[k:])",
+    ),
+    Fault("rapt/serving/private_prediction.py", "noise=(2 / cost) ** 0.5", "noise=cost**-0.5"),
+    Fault("rapt/serving/private_prediction.py", "-teachers * expm1(-loss)", "-expm1(-loss)"),
+    Fault("rapt/serving/budget.py", "fcntl.flock(file, fcntl.LOCK_EX)", "pass"),
+    Fault(
         "rapt/tuning/trainer.py",
         "self.steps = loop.epochs * -(-len(split) // loop.batch_size)",
         "self.steps = loop.epochs * (len(split) // loop.batch_size)",

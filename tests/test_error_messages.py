@@ -20,7 +20,7 @@ from tests.data.conftest import label, make_task
 
 # Errors that tell how a run ended, and not what a user can repair.
 OF_RUNS = {"CommandError", "Stopped"}
-FIXABLE = {"OverBudget"}
+FIXABLE = {"BudgetSpent", "OverBudget"}
 # Methods that put a place before the line that is their last argument.
 PLACED = ("self._error", "self.failed", "trainer.failed")
 RAISED = {"RaptError", "problem", *PLACED, *FIXABLE, *OF_RUNS}
@@ -32,6 +32,7 @@ KEYED = re.compile(r"(?!got )[^:]+: (.*: )?got ")
 SECRET = "confidential"
 # Classes whose message is a sentence, or that is only searched.
 WORDED = {
+    "BudgetSpent",
     "CommandError",
     "DvcException",
     "OSError",

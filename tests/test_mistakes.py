@@ -29,6 +29,7 @@ TASK = """\
     rows: {test: 60}
 """
 CHECK, INIT, FLOW = ("check",), ("init", "my.csv", "--name", "mine"), ("flow",)
+SERVE = ("serve", "--adapter", "models", "--port", "0")
 NO_WORDS = (
     "tasks.mine.text: got no letter or digit in 200 texts, expected words. Name the column that "
     "holds them."
@@ -233,6 +234,22 @@ MISTAKES = {
         taken,
         ("serve", "--adapter", "models"),
         "port: got … (Address already in use), expected a free one. Give another, or 0 for any.",
+    ),
+    "private prediction without a number of queries": (
+        nothing,
+        (*SERVE, "--private-prediction", "--epsilon", "3"),
+        "queries: missing, expected a value (that share ε: the more they are, the more noise).",
+    ),
+    "an epsilon of nothing": (
+        nothing,
+        (*SERVE, "--epsilon", "3"),
+        "epsilon: got one without --private-prediction, expected none.",
+    ),
+    "private prediction without teachers": (
+        nothing,
+        (*SERVE, "--private-prediction", "--epsilon", "3", "--queries", "100"),
+        "adapter: got 'models' with 0 tuned seeds, expected a cell's folder with two or more, "
+        "models/adapters/CELL. Tune one with train.shards.",
     ),
     "unwritable folder": (
         nothing,

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 
 from rapt import models
 from rapt.kinds.classify import Classify
 from rapt.serving.protocol import Text, check, contract_of, served_kind
+from rapt.tuning import writing
 from rapt.tuning.backbones import embedding_size, load_tokenizer
 from rapt.tuning.config import Decoding
 from rapt.tuning.denoising import load_denoised
-from rapt.tuning.inputs import Reader, numbered
+from rapt.tuning.inputs import Reader, Split, numbered
 from rapt.tuning.model import load
 from rapt.tuning.tfidf import TERMS, TfidfModel, segments
 from rapt.utils.errors import RaptError
@@ -64,15 +66,55 @@ class Adapted:
         Raises:
             RaptError: a text is not as the contract says, or too long for the backbone.
         """
-        check(texts, self.contract)
-        names = ("words", "segment", "plain", *(["space_after"] if self.kind.keeps_spacing else []))
-        columns = {name: [getattr(text, name) for text in texts] for name in names}
+        columns = self._columns(texts)
         if self._words:
             return self.probabilities(columns).tolist()
         vectors = None
         if self.contract.statement.vectors:
             vectors = _vectors(texts, embedding_size(self._model.backbone))
         return self.kind.rows(self._outputs(columns, vectors))
+
+    def sampled(
+        self,
+        texts: list[Text],
+        others: Sequence[Adapted],
+        draw: Callable[[NDArray[np.float64]], int],
+    ) -> list[str]:
+        """Write a text for each text, with others that have the same contract; errors as `answer`.
+
+        Args:
+            texts: to answer.
+            others: after this one.
+            draw: chooses each token, as in `writing.sampled`.
+        """
+        split = self._split(self._columns(texts))
+        most = (self.contract.decoding or Decoding()).max_new_tokens
+        models = [one._model for one in (self, *others)]
+        return writing.sampled(models, split, self._reader.tokenizer, most, draw)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens may come next in what it writes.
+
+        Raises:
+            RaptError: it writes by a decoder apart, which `sampled` does not know.
+        """
+        if self._reader.apart:
+            raise RaptError(
+                f"the backbone: got {self._model.backbone.config.model_type}, whose decoder reads "
+                "no prompt, expected a causal language model with private prediction."
+            )
+        head: Any = self._model.head
+        return int(head.out_features)
+
+    def share_weights(self, other: Adapted) -> None:
+        """Keep the weights that equal another's, as a frozen backbone's, in memory only once."""
+        if self._words:
+            return
+        known = dict(other._model.named_parameters())
+        for name, weight in self._model.named_parameters():
+            if name in known and torch.equal(weight, known[name]):
+                weight.data = known[name].data
 
     def probabilities(self, columns: dict[str, list[Any]], vectors: Tensor | None = None) -> Tensor:
         """Return the probability of each class, float64 (n, classes), for n texts of a release.
@@ -89,7 +131,18 @@ class Adapted:
         assert isinstance(self.kind, Classify)
         return self.kind.probabilities(self._outputs(columns, vectors))
 
+    def _columns(self, texts: list[Text]) -> dict[str, list[Any]]:
+        """Return texts as the columns of a release, if they are as the contract says."""
+        check(texts, self.contract)
+        names = ("words", "segment", "plain", *(["space_after"] if self.kind.keeps_spacing else []))
+        return {name: [getattr(text, name) for text in texts] for name in names}
+
     def _outputs(self, columns: dict[str, list[Any]], vectors: Tensor | None) -> Any:
+        split = self._split(columns, vectors)
+        decoding = self.contract.decoding or Decoding()
+        return self.kind.outputs(self._model, split, self._reader, decoding, BATCH)
+
+    def _split(self, columns: dict[str, list[Any]], vectors: Tensor | None = None) -> Split:
         if vectors is not None:
             columns = {**columns, "row": numbered(columns["words"])}
         if self._denoised:
@@ -105,7 +158,7 @@ class Adapted:
                 raise RaptError(
                     f"texts: got {need.got} {need.what} in one text, expected at most {need.room}."
                 )
-        return self.kind.outputs(self._model, split, self._reader, decoding, BATCH)
+        return split
 
 
 def _vectors(texts: list[Text], dimension: int) -> Tensor:

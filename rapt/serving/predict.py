@@ -86,10 +86,17 @@ def predict(
             "release: got none, expected the folder of your own release with a provider "
             "elsewhere. Give --release, or --as-told to privatize as the provider says."
         )
+    if private := contract.prediction:
+        left = f"{private.left} of {private.queries} queries are left"
+        print(f"private prediction: {left}, and each text takes one", file=sys.stderr)
     tagger = tagger or defaults.tagger()
     both = None
     if combine is not None and not kind.has_classes:
         raise RaptError(f"combine: got rows with an adapter of kind {kind.name}, expected none.")
+    if combine is not None and contract.prediction:
+        raise RaptError(
+            "combine: got rows with private prediction, expected none: it tells no probabilities."
+        )
     if combine is not None:
         from rapt.serving.combining import Combined
 

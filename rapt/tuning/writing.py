@@ -8,11 +8,13 @@ Words keep their spacing, as the model learns to write.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import (
     GenerationConfig,
@@ -29,7 +31,7 @@ from rapt.tuning.backbones import (
 )
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding
-from rapt.tuning.inputs import NO_PLAIN, Split, as_spelled, collate, user_turn
+from rapt.tuning.inputs import NO_PLAIN, Batch, Split, as_spelled, collate, user_turn
 from rapt.tuning.model import TaskModel
 from rapt.utils.device import out_of_memory
 from rapt.utils.errors import RaptError
@@ -194,6 +196,45 @@ def write(
     texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
     lines = [text.strip().partition("\n")[0].strip() for text in texts]
     return Written(lines, sum(end in one for one in tokens) / len(tokens))
+
+
+@torch.inference_mode()
+def sampled(
+    models: Sequence[TaskModel],
+    split: Split,
+    tokenizer: PreTrainedTokenizerBase,
+    most: int,
+    draw: Callable[[NDArray[np.float64]], int],
+) -> list[str]:
+    """Write a text for each prompt of a split, each token drawn by what several models think of it.
+
+    No cache keeps what was read, as each model would need one.
+
+    Args:
+        models: causal language models with the same tokens, in evaluation.
+        split: the prompts.
+        tokenizer: of the models.
+        most: tokens of a text.
+        draw: chooses a token by the probabilities of each model, float64 (models, vocabulary).
+    """
+    texts = []
+    for prompt in split.tokens:
+        written: list[int] = []
+        while len(written) < most and tokenizer.eos_token_id not in written:
+            batch = collate(Split.of_lists([[*prompt, *written]]), [0], tokenizer.pad_token_id)
+            each = [_next(model, batch.to(model.place)) for model in models]
+            written.append(draw(torch.stack(each).numpy()))
+        text = str(tokenizer.decode(written, skip_special_tokens=True))
+        texts.append(text.strip().partition("\n")[0].strip())
+    return texts
+
+
+def _next(model: TaskModel, batch: Batch) -> Tensor:
+    """Return the probability of each token after a text alone, float64 (vocabulary,)."""
+    head: Any = model.head
+    last = model.activations(batch)[0, -1].to(head.weight)
+    probabilities: Tensor = head(last).double().softmax(0).cpu()
+    return probabilities
 
 
 @torch.inference_mode()

@@ -71,12 +71,14 @@ def tuned(
     epochs: int = 1,
     max_tokens: int = 8,
     decoding: Decoding = Decoding(),  # noqa: B008
+    k: int = 0,
+    shards: int = 1,
 ) -> Path:
     """The folder of a seed, as the pipeline writes it."""
     run = Run(
         cell="small",
         release=release,
-        k=0,
+        k=k,
         seed=0,
         backbone=backbone,
         backbone_name=str(backbone),
@@ -92,8 +94,9 @@ def tuned(
             warmup=0.1,
             weight_decay=0.0,
             precision="float32",
+            shards=shards,
         ),
-        adapter=release.parent / "cell/seed-0",
+        adapter=release.parent / f"cell/seed-{k}",
         kind=kind_of(files.read_json(release / "statement.json")),
         decoding=decoding,
     )

@@ -395,9 +395,12 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
 
 
 def test_the_commands_of_the_docs_are_ones_that_there_are() -> None:
-    pages = [(ROOT / page).read_text() for page in ("docs/predict.md", "README.md")]
+    pages = [
+        (ROOT / page).read_text()
+        for page in ("docs/predict.md", "docs/private-prediction.md", "README.md")
+    ]
     lines = re.findall(r"^ *rapt ((?:predict|serve) .*)$", "\n".join(pages), re.MULTILINE)
-    assert len(lines) == 9
+    assert len(lines) == 10
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for line in lines:
         name, *args = shlex.split(line.split(" - <")[0] + " -" * (" - <" in line), comments=True)

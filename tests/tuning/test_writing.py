@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import torch
 import transformers as hf
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from rapt.kinds.choose import Choose
@@ -27,7 +28,7 @@ from rapt.tuning.ragged import Ragged
 from rapt.tuning.train import train_seeds
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Tuner
-from rapt.tuning.writing import tokenized, write
+from rapt.tuning.writing import sampled, tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
@@ -129,6 +130,14 @@ def test_what_was_learnt_is_saved_loaded_and_written(
     for tokens, text in zip(list(split.tokens)[:5], again, strict=False):
         own = one_by_one(loaded, tokens, pad, end, GREEDY.max_new_tokens)
         assert text == first_line(tokenizer, own)
+    few = split.of(range(3))
+    assert sampled([loaded] * 2, few, tokenizer, 5, likeliest) == again[:3]
+
+
+def likeliest(each: NDArray[np.float64]) -> int:
+    """The token that two models, which are one, find likeliest."""
+    assert each.sum(axis=1) == pytest.approx([1, 1])
+    return int(each.mean(axis=0).argmax())
 
 
 def first_line(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
