@@ -15,6 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from rapt.serving.model import Adapted
+from rapt.serving.private_prediction import PrivatePrediction, teachers
 from rapt.serving.protocol import Text
 from rapt.tuning import tfidf
 from rapt.tuning.config import Run
@@ -50,7 +51,7 @@ def test_the_word_that_tells_the_class_is_learnt_and_served(run: Run) -> None:
     }
 
 
-def test_teachers_fit_to_shards(run: Run, tmp_path: Path) -> None:
+def test_teachers_fit_to_shards_and_vote(run: Run, tmp_path: Path) -> None:
     train = run.train.model_copy(update={"shards": 2})
     for k in (0, 1):
         release = tmp_path / f"release-{k}"
@@ -60,10 +61,14 @@ def test_teachers_fit_to_shards(run: Run, tmp_path: Path) -> None:
         for row in train.tunes_on(96, 1 - k):
             rows[row]["words"] = ["another's"]
         files.write_parquet(path, pa.Table.from_pylist(rows))
-        seed = replace(run, k=k, train=train, release=release, adapter=tmp_path / str(k))
+        adapter = tmp_path / f"cell/seed-{k}"
+        seed = replace(run, k=k, train=train, release=release, adapter=adapter)
         train_seed(seed)
         terms = files.read_parquet(seed.adapter / tfidf.TERMS)["term"].to_pylist()
         assert "another's" not in terms and "good" in terms
+    hardly_private = PrivatePrediction(epsilon=1e6, queries=9, delta=1e-3)
+    voted = teachers(tmp_path / "cell", hardly_private).answer([sent("good"), sent("bad")])
+    assert voted == [[0.0, 1.0], [1.0, 0.0]]
 
 
 def test_equal_fits_write_equal_bytes(run: Run, tmp_path: Path) -> None:
