@@ -1,11 +1,15 @@
 """Steps of private training beside plain ones, and beside Opacus' own optimizer; one thread.
 
+The memory is the most that a process has which takes steps of one sort alone.
+
 LoRA on a random BERT of MiniLM's shape, texts as long as SST-2's sentences, equal batches. Opacus
 clips what the same hooks kept, with its own optimizer.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +17,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from opacus.grad_sample import GradSampleHooks
-from opacus.optimizers import DPOptimizer
 
-from benchmarks.measure import Figure, figure, interleaved, ratio
+from benchmarks.measure import Figure, figure, interleaved, memory, ratio
 from benchmarks.training import BATCH, LORA, ROUNDS, told
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
@@ -32,17 +34,9 @@ def run(_: Path) -> list[Figure]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with TemporaryDirectory() as scratch:
-        of = told(Path(scratch))
-        tokenizer = load_tokenizer(of.backbone)
-        split = read_split(of.release / "seed-0/train.parquet", tokenizer, of.train.max_tokens)
-        private = Private(epsilon=3, delta=DELTA)
-        steps = {
-            "plain": _steps(_trainer(of, Plain(), split), split),
-            "ours": _steps(_trainer(of, private, split), split),
-            "opacus": _by_opacus(_trainer(of, Plain(), split), split),
-        }
-        taken = interleaved(steps, ROUNDS)
+        taken = interleaved({sort: steps(Path(scratch)) for sort, steps in SORTS.items()}, ROUNDS)
     torch.set_num_threads(threads)
+    most = {sort: _most_memory(sort) for sort in SORTS}
     each = float(np.median(taken["ours"])) / STEPS
     return [
         figure(
@@ -51,7 +45,21 @@ def run(_: Path) -> list[Figure]:
         figure("the same by Opacus", ratio(taken["opacus"], taken["plain"]), "times"),
         figure("Opacus / ours", ratio(taken["opacus"], taken["ours"]), "times", least=0.95),
         figure("private LoRA step, one thread", BATCH / each, "texts/s"),
+        *(figure(f"peak memory, {sort}", most[sort], "MiB") for sort in SORTS),
     ]
+
+
+def _most_memory(sort: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.private", sort]
+    return float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def _made(scratch: Path, gradient: Gradient) -> tuple[Trainer, Split]:
+    of = told(scratch)
+    split = read_split(
+        of.release / "seed-0/train.parquet", load_tokenizer(of.backbone), of.train.max_tokens
+    )
+    return _trainer(of, gradient, split), split
 
 
 def _trainer(of: Run, gradient: Gradient, split: Split) -> Trainer:
@@ -83,6 +91,9 @@ def _steps(trainer: Trainer, split: Split) -> Callable[[], None]:
 
 
 def _by_opacus(trainer: Trainer, split: Split) -> Callable[[], None]:
+    from opacus.grad_sample import GradSampleHooks
+    from opacus.optimizers import DPOptimizer
+
     GradSampleHooks(trainer.parts, loss_reduction="mean", strict=False)
     optimizer = DPOptimizer(
         trainer.optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=BATCH
@@ -96,3 +107,16 @@ def _by_opacus(trainer: Trainer, split: Split) -> Callable[[], None]:
             optimizer.step()
 
     return take
+
+
+SORTS: dict[str, Callable[[Path], Callable[[], None]]] = {
+    "plain": lambda scratch: _steps(*_made(scratch, Plain())),
+    "ours": lambda scratch: _steps(*_made(scratch, Private(epsilon=3, delta=DELTA))),
+    "opacus": lambda scratch: _by_opacus(*_made(scratch, Plain())),
+}
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        SORTS[sys.argv[1]](Path(folder))()
+    print(memory("VmHWM"))
