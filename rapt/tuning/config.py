@@ -229,6 +229,34 @@ class Decoding(Section):
         "also while tuning; for models that were tuned to chat",
     )
 
+    def choice(self) -> dict[str, Any]:
+        """Return how a token is chosen, as Transformers names it."""
+        return {"num_beams": self.beams, "do_sample": False}
+
+
+class Sampling(Section):
+    """How a language model draws a text, token by token."""
+
+    max_new_tokens: PositiveInt = Field(64, description="of a text")
+    temperature: PositiveFloat = Field(1.0, description="divides the scores of tokens")
+    top_k: PositiveInt = Field(50, description="likeliest tokens that may be drawn")
+    top_p: float = Field(
+        0.9, gt=0, le=1, description="of these the likeliest, until they have this probability"
+    )
+    repetition_penalty: float = Field(
+        1.0, ge=1, description="divides the scores of tokens that were written before; 1: none"
+    )
+    chat: bool = Field(
+        False,
+        description="whether a prompt is a user's turn in the model's chat template; for models "
+        "that were tuned to chat",
+    )
+
+    def choice(self) -> dict[str, Any]:
+        """Return how a token is chosen, as Transformers names it."""
+        drawn = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        return {"do_sample": True, **drawn}
+
 
 @dataclass(frozen=True)
 class Run:

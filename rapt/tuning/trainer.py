@@ -15,7 +15,15 @@ from torch.nn.functional import cross_entropy
 from transformers import get_scheduler
 
 from rapt.tuning import cards, probe
-from rapt.tuning.checkpoints import Checkpoint, Position, flat, generators, set_generators, unflat
+from rapt.tuning.checkpoints import (
+    Checkpoint,
+    Position,
+    Saved,
+    flat,
+    generators,
+    set_generators,
+    unflat,
+)
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
 from rapt.tuning.gradients import GradientStep, finest
@@ -70,7 +78,7 @@ class Trainer:
         """Train as the tuner does; see `Tuner.fit`."""
         return self.run.tuner.fit(self, split, checkpoint)
 
-    def take_steps(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+    def take_steps(self, split: Split, checkpoint: Saved) -> dict[str, list[float]]:
         """Train by AdamW, from the checkpoint on if there is one.
 
         Returns:
@@ -168,7 +176,7 @@ class Trainer:
                 )
             at.add(dict(zip(at.sums, own, strict=True)), count)
 
-    def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
+    def _save(self, checkpoint: Saved, at: Position, order: Tensor) -> None:
         """Save the state on which the next step depends."""
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
@@ -176,7 +184,7 @@ class Trainer:
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
-    def _resumed(self, checkpoint: Checkpoint, order: torch.Generator) -> Position | None:
+    def _resumed(self, checkpoint: Saved, order: torch.Generator) -> Position | None:
         """Restore the state of a checkpoint, if there is one."""
         if (saved := checkpoint.load()) is None:
             return None

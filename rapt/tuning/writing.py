@@ -30,7 +30,7 @@ from rapt.tuning.backbones import (
     with_virtual_tokens,
 )
 from rapt.tuning.batches import by_length, each_row
-from rapt.tuning.config import Decoding
+from rapt.tuning.config import Decoding, Sampling
 from rapt.tuning.inputs import NO_PLAIN, Batch, Split, as_spelled, collate, user_turn
 from rapt.tuning.model import TaskModel
 from rapt.utils.device import out_of_memory
@@ -76,7 +76,7 @@ def tokenized(
         for word, part, is_spaced in zip(words, segment, space_after, strict=True):
             parts[part] += word + " " * is_spaced
         source, text = (part.strip() for part in parts)
-        source = _cut(tokenizer, source, max_tokens)
+        source = cut(tokenizer, source, max_tokens)
         tokens, of_plain = _prompt(tokenizer, prefix, source, "" if apart else PROMPT, chat)
         written = []
         if apart:
@@ -122,12 +122,12 @@ def _prompt(
     ]
 
 
-def _cut(tokenizer: PreTrainedTokenizerBase, source: str, most: int) -> str:
-    """Return a source without what is beyond its first tokens."""
-    encoded = tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
+def cut(tokenizer: PreTrainedTokenizerBase, text: str, most: int) -> str:
+    """Return a text without what is beyond its first tokens."""
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     if len(encoded["input_ids"]) <= most:
-        return source
-    return source[: encoded["offset_mapping"][most - 1][1]]
+        return text
+    return text[: encoded["offset_mapping"][most - 1][1]]
 
 
 def _ended(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> list[int]:
@@ -174,10 +174,10 @@ def write(
     model: TaskModel,
     split: Split,
     tokenizer: PreTrainedTokenizerBase,
-    decoding: Decoding,
+    decoding: Decoding | Sampling,
     batch_size: int,
 ) -> Written:
-    """Write a text for each prompt of a split, by beam search.
+    """Write a text for each prompt of a split, by beam search, or drawn by PyTorch's generator.
 
     Raises:
         RaptError: memory does not suffice for one prompt.
@@ -192,7 +192,8 @@ def write(
     # measure distances in places, would then move it away from the text.
     padded = translates(model.backbone) or not has_prefix(model.backbone)
     batches = list(by_length(split.lengths, batch_size, padded=padded))
-    tokens = each_row(bar(batches, "writing", len(batches)), one_batch, "decoding.beams")
+    lower = "decoding.beams" if isinstance(decoding, Decoding) else "sampling.max_new_tokens"
+    tokens = each_row(bar(batches, "writing", len(batches)), one_batch, lower)
     texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
     lines = [text.strip().partition("\n")[0].strip() for text in texts]
     return Written(lines, sum(end in one for one in tokens) / len(tokens))
@@ -239,7 +240,12 @@ def _next(model: TaskModel, batch: Batch) -> Tensor:
 
 @torch.inference_mode()
 def _generated(
-    model: TaskModel, split: Split, rows: list[int], pad: int, end: int, decoding: Decoding
+    model: TaskModel,
+    split: Split,
+    rows: list[int],
+    pad: int,
+    end: int,
+    decoding: Decoding | Sampling,
 ) -> Tensor:
     """Return the tokens that are written after each prompt, (rows, at most max_new_tokens)."""
     batch = collate(split, rows, pad).to(model.place)
@@ -259,9 +265,8 @@ def _generated(
             prompt["attention_mask"] = attention.take_along_dim(order, dim=1)
             backbone, width, source = backbone.get_base_model(), 0, None
     search = GenerationConfig(
-        num_beams=decoding.beams,
+        **decoding.choice(),
         max_new_tokens=decoding.max_new_tokens,
-        do_sample=False,
         use_cache=True,
         pad_token_id=pad,
         eos_token_id=end,
