@@ -1,0 +1,79 @@
+"""How near synthetic texts come to the private ones: figures for the user, with no guarantee.
+
+They are computed from the private texts themselves. Whoever publishes them publishes something of
+these texts, which the ε of the synthetic ones does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Texts = Sequence[Sequence[str]]  # words
+RUN = 8  # words in a row that count as a copy
+
+
+def judge(synthetic: Texts, train: Texts, test: Texts, encoder: str) -> dict[str, float]:
+    """Compare synthetic texts with the private ones that they were made of.
+
+    Beside each figure stands the same of the test texts, which nothing was made of.
+
+    Args:
+        synthetic: words of synthetic texts, two or more.
+        train: words of the texts that they were made of.
+        test: words of other real texts.
+        encoder: a public encoder, named as in backbones.
+
+    Returns:
+        `copied`: share of texts with a run of words that a training text has, too; `repeated`:
+        share of texts that stood before; `distance`: Fréchet's, to the test texts for synthetic
+        and training ones alike, of as many texts each.
+    """
+    from rapt.privacy.mechanisms.encoders import model_encoder
+
+    size = min(map(len, (synthetic, train, test)))
+    read = model_encoder(encoder)
+    of_synthetic, of_train, of_test = (read(some[:size]) for some in (synthetic, train, test))
+    return {
+        "copied": copied(synthetic, train),
+        "copied_by_test": copied(test, train),
+        "repeated": 1 - len({tuple(text) for text in synthetic}) / len(synthetic),
+        "distance": distance(of_synthetic, of_test),
+        "distance_of_train": distance(of_train, of_test),
+    }
+
+
+def copied(texts: Texts, of: Texts, run: int = RUN) -> float:
+    """Return the share of texts that have `run` words in a row of one of the others.
+
+    Words are compared in lower case. A text with fewer words has no run.
+    """
+    known = {words for text in of for words in _runs(text, run)}
+    return sum(any(words in known for words in _runs(text, run)) for text in texts) / len(texts)
+
+
+def _runs(text: Sequence[str], run: int) -> Iterator[tuple[str, ...]]:
+    words = [word.lower() for word in text]
+    return (tuple(words[start : start + run]) for start in range(len(words) - run + 1))
+
+
+def distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+    """Return Fréchet's squared distance of the normal laws with two samples' mean and covariance.
+
+    It is ‖m − m'‖² + tr(C + C' − 2(C·C')^½) (Heusel et al., 2017). The last trace is the nuclear
+    norm of X·X'ᵀ, for centred samples X over √n, which needs no square root of a matrix.
+
+    Args:
+        one: vectors (n, d).
+        other: vectors (m, d).
+    """
+    centres = [np.asarray(some, np.float64).mean(axis=0) for some in (one, other)]
+    x, y = ((some - c) / np.sqrt(len(some)) for some, c in zip((one, other), centres, strict=True))
+    shared = np.linalg.norm(x @ y.T, "nuc")
+    gap = ((centres[0] - centres[1]) ** 2).sum()
+    return float(max(0.0, gap + (x**2).sum() + (y**2).sum() - 2 * shared))
