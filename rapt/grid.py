@@ -74,6 +74,7 @@ def plan(params: Params) -> list[PlannedCell]:
         # Stage, its kind, lists of the factors before the method, lists from the method on.
         ("train", "train", tuned, full),
         ("probe", "train", probed, attacked),
+        ("train-synthetic", "train", tuned, (s.synthesizers, s.epsilons)),
         ("score", SCORE, (s.score, s.backbones, s.tuners), full),
         ("denoise", "denoise", tuned, (s.channels, s.tune_at, s.denoisers)),
         ("invert", "invert", (s.inversions, s.invert), attacked),
@@ -87,8 +88,9 @@ def plan(params: Params) -> list[PlannedCell]:
     for stage, kind, before, after in grid:
         names = (*FACTORS_BEFORE_METHOD[kind], "method", "eta", "denoiser")
         for first in product(*before):
-            # The channel of clean text is the identity: there is nothing to invert or denoise.
-            if stage not in ("invert-channel", "denoise"):
+            # The channel of clean text is the identity: there is nothing to invert or denoise. And
+            # what is tuned on synthetic text is compared with `train` on clean text.
+            if stage not in ("invert-channel", "denoise", "train-synthetic"):
                 key, clean = "-".join(first), (*first, CLEAN, UNPROTECTED_ETA)
                 factors = dict(zip(names, clean, strict=False)) | embedding
                 cells.append(PlannedCell(kind, f"{key}-{CLEAN}", factors, f"{stage}-{CLEAN}", key))
@@ -106,7 +108,7 @@ def plan(params: Params) -> list[PlannedCell]:
 
 
 def released(method: str, eta: str) -> str:
-    """Return a release's name: METHOD-ETA, or `clean`."""
+    """Return a release's name: METHOD-ETA, SYNTHESIZER-EPSILON, or `clean`."""
     return method if method == CLEAN else f"{method}-{eta}"
 
 
@@ -114,6 +116,12 @@ def releases(params: Params) -> list[tuple[str, str, str]]:
     """Return name, method and η of each task's releases in the sweep."""
     grid = product(params.sweep.methods, params.sweep.etas)
     return [(released(*of), *of) for of in [(CLEAN, UNPROTECTED_ETA), *grid]]
+
+
+def synthetic(params: Params) -> list[tuple[str, str, str]]:
+    """Return name, synthesizer and ε of the synthetic releases of each task that is tuned on."""
+    grid = product(params.sweep.synthesizers, params.sweep.epsilons)
+    return [(released(*of), *of) for of in grid]
 
 
 def split_release_name(release: str) -> tuple[str, str]:

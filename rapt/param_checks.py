@@ -90,6 +90,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _scored_apart(p, scored)
     yield from _without_classes(p)
     yield from _labels(p)
+    yield from _synthesized(p)
     yield from dict.fromkeys(_of_units(p))
     yield from _pretrained(p)
 
@@ -114,6 +115,7 @@ def _allowed(
         "tuners": p.tuners,
         "probes": [name for name in p.tuners if name not in sweep.tuners],
         "methods": p.methods,
+        "synthesizers": p.synthesizers,
         "tune_at": sweep.etas,
         "attacked": sweep.methods,
         "channels": [name for name in drawn if name in released],
@@ -297,6 +299,22 @@ def _labels(p: Params) -> Iterable[str]:
                 )
 
 
+def _synthesized(p: Params) -> Iterable[str]:
+    """Synthetic texts are single texts of a class, at some ε."""
+    if not p.sweep.synthesizers:
+        return
+    if not p.sweep.epsilons:
+        yield "sweep.epsilons: got none with sweep.synthesizers, expected some."
+    for name in p.sweep.train:
+        kind, is_pair = p.kind(name), getattr(p.tasks[name], "text_pair", None)
+        if is_pair or kind.is_language_model or not kind.has_classes:
+            what = "pairs" if is_pair else f"kind {kind.name}"
+            yield (
+                f"sweep.synthesizers: got some with task {name} of {what}, expected tasks of "
+                "single texts with a class."
+            )
+
+
 def _no_use(p: Params, key: str, task: str) -> str:
     kind = p.tasks[task].kind
     return f"sweep.{key}: got some with task {task}, of kind {kind}, expected none."
@@ -348,8 +366,11 @@ def _collisions(p: Params) -> Iterable[str]:
     """Cells are named by their factors joined by hyphens: two must not come out the same."""
     if "studies" in p.tasks:
         yield "tasks.studies: got the name of the studies' folder, expected another."
-    for name in {CLEAN, LOCAL} & p.methods.keys():
-        yield f"methods.{name}: got the name of a baseline, expected another."
+    for key, names in (("methods", p.methods), ("synthesizers", p.synthesizers)):
+        for name in {CLEAN, LOCAL} & names.keys():
+            yield f"{key}.{name}: got the name of a baseline, expected another."
+    for name in p.synthesizers.keys() & p.methods.keys():
+        yield f"synthesizers.{name}: got the name of a method, expected another."
     # The adapters of all tuned cells lie in one folder.
     given = Counter((c.kind if c.kind not in TUNED else "tuned", c.cell) for c in plan(p))
     for name in sorted({name for (_, name), count in given.items() if count > 1}):

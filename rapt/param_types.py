@@ -96,6 +96,13 @@ def _eta(value: Any) -> str:
     return str(value)
 
 
+def numbers(values: list[str]) -> list[str]:
+    """Numbers alone, none of them a level."""
+    if given := next((value for value in values if level(value) is not None), None):
+        raise problem(f"got {given}, expected numbers alone.")
+    return values
+
+
 def _number(eta: str) -> int | float | str:
     if LEVEL.fullmatch(eta):
         return eta

@@ -30,6 +30,7 @@ from rapt.param_types import (
     Section,
     Sha256,
     Typed,
+    numbers,
     problem,
     unique,
 )
@@ -45,6 +46,7 @@ from rapt.privacy.config import (
 from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.privacy.released import Released
+from rapt.synthesis import AnySynthesizer
 from rapt.tasks import AnyTask
 from rapt.tuning.config import (
     Backbone,
@@ -105,6 +107,14 @@ class Sweep(Section):
     memberships: Names = Field(description="attacks on tuned adapters")
     layers: Annotated[list[str], AfterValidator(unique)] = Field(
         description="METHOD-ETA whose hidden states are compared with the clean model's"
+    )
+
+    synthesizers: Names = Field(
+        description="ways of making synthetic texts of the tasks in train; tuners read them, too"
+    )
+    epsilons: Annotated[list[Eta], AfterValidator(unique), AfterValidator(numbers)] = Field(
+        description="differential privacy of synthetic texts: smaller is more private. In results "
+        "it stands where methods have η"
     )
 
     @property
@@ -229,6 +239,9 @@ class Params(Section):
     embeddings: dict[Name, Embedding] = Field(description="embedding models")
     backbones: dict[Name, Backbone] = Field({}, description="models to tune")
     methods: dict[Name, Method] = Field(description="ways of privatizing")
+    synthesizers: dict[Name, AnySynthesizer] = Field(
+        {}, description="ways of making synthetic texts"
+    )
     tuners: dict[Name, Annotated[AnyTuner, Typed]] = Field({}, description="ways of tuning")
     denoisers: dict[
         Name, Annotated[Denoiser | PosteriorTarget, Field(discriminator="type"), Typed]
@@ -241,8 +254,10 @@ class Params(Section):
     attacks: dict[Name, Annotated[AnyAttack, Typed]] = Field({}, description="attacks")
 
     def method(self, name: str) -> Method:
-        """A method by its name; `clean` releases the words as they are."""
-        return Method(mechanism="t2t") if name == CLEAN else self.methods[name]  # type: ignore[arg-type]
+        """A method by its name; clean and synthetic words are released as they are."""
+        if name == CLEAN or name in self.synthesizers:
+            return Method(mechanism="t2t")  # type: ignore[arg-type]
+        return self.methods[name]
 
     def randomized_labels(self, task: str, method: str) -> RandomizedLabels | None:
         """How the training labels of a task are drawn for a method; None: they stay."""

@@ -37,7 +37,10 @@ def tagged(task: str) -> Path:
 
 
 def release(task: str, name: str) -> Path:
-    """A release of a task, METHOD-ETA or `clean`: seed-K/SPLIT.parquet and its statement."""
+    """A release of a task, METHOD-ETA, SYNTHESIZER-EPSILON or `clean`.
+
+    It holds seed-K/SPLIT.parquet and its statement.
+    """
     return PRIVATE / task / name
 
 
@@ -102,7 +105,7 @@ def raw_gate(task: str) -> Path:
 
 
 def private_gate(name: str) -> Path:
-    """The findings on a release: TASK/METHOD-ETA, TASK/clean or studies/STUDY."""
+    """The findings on a release: TASK/NAME as in `release`, or studies/STUDY."""
     return GATES / "private" / f"{name}.json"
 
 
@@ -129,3 +132,8 @@ def channel_statistics(embedding: str, name: str) -> Path:
 def layers(name: str) -> Path:
     """The comparison of hidden states, TASK-BACKBONE-TUNER-METHOD-ETA."""
     return Path("reports/statistics/layers", f"{name}.json")
+
+
+def judged(task: str, name: str) -> Path:
+    """How near synthetic texts, SYNTHESIZER-EPSILON, come to the private ones; private itself."""
+    return Path("reports/statistics/synthetic", f"{task}-{name}.json")

@@ -1,7 +1,7 @@
 """Check the releases of a task: `python -m stages.gate_private movies`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ import pandas as pd
 from great_expectations import expectations as gxe
 
 from rapt import params, paths
-from rapt.grid import CLEAN, releases
+from rapt.grid import CLEAN, releases, synthetic
 from rapt.measures.gate import checked
 from rapt.measures.gate_checks import CheckedRelease
 from rapt.measures.originals import Originals, originals
 from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
-from rapt.results.gates import write
+from rapt.privacy.released import Released, Words
+from rapt.results.gates import report, write
+from rapt.utils import files
 from stages import run
 from stages.expectations import Rule, check, in_set, there
 
@@ -29,6 +31,9 @@ def main(task: str) -> None:
     for name, method, eta in sorted(releases(p), key=lambda release: _law(p, *release[1:])):
         of = paths.release(task, name), p, task, method, eta, p.embedding
         reports[name] = compare(*of, read=shared)
+    for name, synthesizer, epsilon in synthetic(p) if task in p.sweep.train else ():
+        facts = {"task": task, "method": synthesizer, "eta": epsilon}
+        reports[name] = of_synthetic(paths.release(task, name), p, facts)
     write(paths.GATES / "private" / task, reports)
 
 
@@ -74,23 +79,46 @@ def compare(
         [t.to_pandas().assign(part=part) for part, t in tables.items()], ignore_index=True
     )
     rows = len(release.copies) * sum(map(len, of.tagged.values()))
-    return checked(release, check(frame, "every copy", _rules(release, rows)))
+    labels = release.promised["labels"]
+    rules = _rules(release.columns, release.unit, labels, "as many rows as the text", rows)
+    return checked(release, check(frame, "every copy", rules))
 
 
-def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
+def of_synthetic(folder: Path, p: params.Params, facts: dict[str, str]) -> dict[str, Any]:
+    """Check columns, labels and rows of a synthetic release; returns the gate's JSON."""
+    made = files.read_json(paths.statement(folder))["synthesizer"]["texts"]
+    tests = len(files.read_parquet(paths.tagged(facts["task"]) / "test.parquet", ["example_id"]))
+    frames = [
+        files.read_parquet(path).to_pandas().assign(part=str(path.relative_to(folder)))
+        for path in sorted(folder.glob("seed-*/*.parquet"))
+    ]
+    rows = sum(map(sum, made)) + p.seeds * tests
+    columns = ["example_id", "segment", "words", "label"]
+    labels = p.tasks[facts["task"]].names
+    rules = _rules(columns, Words, labels, "as many rows as were made and tested", rows)
+    findings = check(pd.concat(frames, ignore_index=True), "every copy", rules)
+    return report(findings, gate="private", sha256=files.sha256(folder), replaced=[], **facts)
+
+
+def _rules(
+    columns: Sequence[str],
+    unit: type[Released],
+    labels: Sequence[str] | None,
+    as_many: str,
+    rows: int,
+) -> list[Rule]:
     """The columns of a release's splits, and what may stand there."""
-    columns = [*release.columns, "part"]
-    same = gxe.ExpectTableColumnsToMatchSet(column_set=columns)
+    same = gxe.ExpectTableColumnsToMatchSet(column_set=[*columns, "part"])
     count = gxe.ExpectTableRowCountToEqual(value=rows)
     once = gxe.ExpectCompoundColumnsToBeUnique(column_list=["part", "example_id"])
     rules = [
-        Rule("the columns are a release's", ", ".join(release.columns), same),
-        Rule("as many rows as the text", str(rows), count),
+        Rule("the columns are a release's", ", ".join(columns), same),
+        Rule(as_many, str(rows), count),
         Rule("each example is there once", "no second", once),
         there("example_id", "example ids"),
     ]
-    rules += [there(*required) for required in release.unit.required.items()]
-    if labels := release.promised["labels"]:
+    rules += [there(*required) for required in unit.required.items()]
+    if labels:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules
 

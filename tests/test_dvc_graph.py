@@ -38,6 +38,9 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     for task, method, eta in product(s.tasks, s.methods, s.etas):
         out = paths.release(task, f"{method}-{eta}")
         stages[f"privatize@{task}-{method}-{eta}"] = with_words(out)
+    for task, (name, *_) in product(s.train, grid.synthetic(p)):
+        outs = {paths.release(task, name), paths.judged(task, name)}
+        stages[f"synthesize@{task}-{name}"] = outs
     for name in s.backbones:
         stages[f"backbone@{name}"] = {paths.backbone(name)}
     for name in s.embeddings:
@@ -71,10 +74,13 @@ def unprotected(p: params.Params) -> set[Path]:
     """Return the outs that hold text as it is, or what was learned from it."""
     tasks = {of(task) for of in (paths.raw, paths.tagged) for task in p.sweep.tasks}
     tasks |= {out for task in p.sweep.tasks for out in with_words(clean(task))}
+    made = product(p.sweep.train, [name for name, *_ in grid.synthetic(p)])
+    tasks |= {out(*of) for of in made for out in (paths.release, paths.judged)}
     attackers = product(p.sweep.recognitions, p.sweep.recognize)
     cells = grid.plan(p)
     raw = [c for c in cells if c.factors["method"] in (grid.CLEAN, grid.LOCAL)]
     read = [c for c in cells if c.kind in (grid.SCORE, *grid.ATTACKED)]
+    read += [c for c in cells if c.stage == "train-synthetic"]  # answers to clean text
     learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in [*raw, *read]}
     return tasks | {paths.attacker(*of) for of in attackers} | learned
 

@@ -25,6 +25,8 @@ FILLED = {
     "linkages": ["linkage"],
     "memberships": ["loss"],
     "layers": ["rapt-75"],
+    "synthesizers": ["generator", "aug-pe"],
+    "epsilons": [3, 8],
 }
 
 
@@ -154,6 +156,17 @@ def test_membership_is_inferred_from_every_adapter_of_the_grid() -> None:
         cell.cell for cell in attacked
     ]
     assert {cell.factors["backbone"] for cell in attacked} == {"minilm"}
+
+
+def test_synthetic_texts_are_tuned_on_as_a_method_s_are_with_epsilon_for_eta() -> None:
+    p = params.validate(content(**FILLED))
+    cells = [cell for cell in plan(p) if cell.stage == "train-synthetic"]
+    made = {(cell.factors["method"], cell.factors["eta"]) for cell in cells}
+    assert made == {(name, eps) for name in ("generator", "aug-pe") for eps in ("3", "8")}
+    assert {cell.kind for cell in cells} == {"train"}
+    assert cells[0].command == "dvc repro train-synthetic@movies-minilm-lora-generator-3"
+    assert grid.synthetic(p)[0] == ("generator-3", "generator", "3")
+    assert grid.split_release_name("aug-pe-8") == ("aug-pe", "8")
 
 
 def test_every_denoiser_reads_every_release_that_has_a_channel() -> None:

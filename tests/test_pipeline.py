@@ -103,6 +103,8 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
     read = imported(module_of(stage), asked)
     if "attacks.${item.attack}" in params(stage):
         read |= imported(Path("rapt/attacks/__init__.py"))  # params.yaml selects the attack
+    if "synthesizers.${item.synthesizer}" in params(stage):
+        read |= imported(Path("rapt/synthesis/__init__.py"))
     if {"tasks", "tasks.${item.task}"} & {*params(stage)}:  # it selects the kind of task
         read |= imported(Path("rapt/tasks/__init__.py"), asked)
     needed = {m for m in read if str(m) not in NO_DEPENDENCY and m.name != "__init__.py"}
@@ -114,7 +116,7 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
         needed |= {Path(f"rapt/{m}.py") for m in its}
         needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
         needed.add(Path("rapt/tuning/tuners.py"))
-        for room in ("kinds", "tasks"):
+        for room in ("kinds", "synthesis", "tasks"):
             needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt" / room).glob("[!_]*.py")}
     if name == "report":  # it prints what each attacker knows
         needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt/attacks").glob("[!_]*.py")}
@@ -150,6 +152,13 @@ def test_the_clean_text_stays_with_the_user() -> None:
         *("clean", "train-clean", "probe-clean", "invert-clean", "infer-clean"),
         *("recognize-clean", "link-clean", "membership-clean", "score-clean"),
     }
+
+
+def test_synthetic_text_lies_beside_clean_text_and_stays_with_the_user() -> None:
+    assert not [out for out in STAGES["synthesize"]["outs"] if isinstance(out, str)]
+    assert not {"synthesize", "train-synthetic"} & {*PROVIDER}
+    for name in PROVIDER:
+        assert not [dep for dep in paths(STAGES[name], "deps") if "synthesizer" in dep]
 
 
 def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
@@ -194,7 +203,7 @@ def test_text_and_what_attackers_learn_from_it_is_never_pushed() -> None:
 
 
 def test_training_waits_for_the_gate_of_its_release() -> None:
-    for name in (*PROVIDER, "train-clean", "probe-clean"):
+    for name in (*PROVIDER, "train-clean", "probe-clean", "train-synthetic"):
         assert any(p.startswith("reports/gates/private/") for p in paths(STAGES[name], "deps"))
 
 

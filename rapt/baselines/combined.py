@@ -6,6 +6,7 @@ this costs no privacy, and every text is sent once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,11 @@ def stacked(provider: dict[str, Predictions], local: dict[str, Predictions]) -> 
         for held_out, scores in zip(provider["train"].logits, test.logits, strict=True)
     ]
     return Predictions(test.examples, test.labels, np.array(logits))
+
+
+def shares(provider: Mapping[str, Predictions], local: Mapping[str, Predictions]) -> bool:
+    """Return whether the rows that the provider held out are among the local model's."""
+    return {*provider["train"].examples} <= {*local["train"].examples}
 
 
 def _log(scores: Logits) -> NDArray[np.float64]:

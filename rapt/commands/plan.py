@@ -150,6 +150,9 @@ def steps_of(p: Params, words: Mapping[str, TaskWords]) -> Iterator[Step]:
         yield Step(CLEAN, task, read)
         for method, eta in releases:
             yield Step("privatize", f"{task}-{method}-{eta}", read)
+    for task, name, epsilon in product(sweep.train, sweep.synthesizers, sweep.epsilons):
+        size = p.seeds * (words[task].train + p.synthesizers[name].texts)
+        yield Step("synthesize", f"{task}-{name}-{epsilon}", size)
     for name, study in p.studies.items():
         yield Step("study-privatize", name, p.seeds * words[study.task].all)
     yield from (Step("backbone", name) for name in sweep.backbones)

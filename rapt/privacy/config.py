@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from rapt.param_types import Etas, Section, level, problem, unique
+from rapt.param_types import Etas, Section, numbers, problem, unique
 from rapt.privacy.categories import ALL, CATEGORIES, SETS, joined
 from rapt.privacy.mechanisms import MECHANISMS, mechanism, parameters
 from rapt.utils.errors import RaptError, not_allowed
@@ -119,12 +119,6 @@ class PlainTokensConfig(Section):
         return self
 
 
-def _numbers(etas: list[str]) -> list[str]:
-    if given := next((eta for eta in etas if level(eta) is not None), None):
-        raise problem(f"got {given}, expected numbers alone: replaced holds the shares.")
-    return etas
-
-
 # 25, 75, 125, 150 and 175 are those of RAPT's Table III. More of them cost nothing.
 CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 
@@ -133,7 +127,7 @@ class Calibrate(Section):
     """Calibration: replaced shares by η, the η of target shares, and distances between words."""
 
     categories: Categories = Field(list(SETS["paper"]), description="of PCT2T's curve")
-    etas: Annotated[Etas, AfterValidator(_numbers)] = Field(
+    etas: Annotated[Etas, AfterValidator(numbers)] = Field(
         [str(eta) for eta in CURVE],
         description="to show the replaced share at",
         json_schema_extra={"default": [*CURVE]},

@@ -109,7 +109,8 @@ def looks_of(names: Iterable[str]) -> dict[str, Look]:
 
 def looks_of_methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
     """Return the looks of mechanisms or methods, which are the same in every figure."""
-    known = list(dict.fromkeys([*results.params.sweep.methods, *sorted(results.params.methods)]))
+    p = results.params
+    known = list(dict.fromkeys([*p.sweep.methods, *sorted(p.methods), *sorted(p.synthesizers)]))
     numbers = {name: known.index(name) if name in known else len(known) for name in names}
     return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
 

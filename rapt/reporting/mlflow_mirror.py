@@ -175,6 +175,8 @@ def _params(p: Params, cell: ReadCell) -> dict[str, str]:
         section = getattr(p, f"{name}s").get(factors.get(name))
         if section:
             found |= flat(name, section.model_dump())
+    if how := p.synthesizers.get(factors["method"]):
+        found |= flat("synthesizer", how.model_dump())
     if cell.plan.kind in TUNED:
         found |= flat("train", p.train.model_dump())
         if p.tasks[factors["task"]].scored_apart:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rapt.analysis.break_even import break_even, learning
 from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
-from rapt.baselines.combined import stacked
+from rapt.baselines.combined import shares, stacked
 from rapt.grid import LOCAL, TUNED, is_unprotected
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.results.cells import Metric, summary
@@ -55,7 +55,7 @@ def utility(results: Results) -> list[Row]:
     """Return one row for each tuned cell: of the grid, denoised, and of studies.
 
     A row on protected words is followed by the one with the local model, where both have scored
-    the rows held out.
+    the same rows held out: synthetic ones are nobody's.
     """
     cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
     rows, families = list[Row](), defaultdict[Any, dict[int, Over]](dict)
@@ -137,7 +137,8 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
         against_local=None,
     )
     yield _set_against(row, own.get("test"), alone.get("test"))
-    if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
+    both_scored = {"train", "test"} <= own.keys() & alone.keys()
+    if both_scored and not row.unprotected and row.on_grid and shares(own, alone):
         both = stacked(own, alone)
         low, high = of_accuracy(both.right)
         metric = Metric(**summary(both.accuracies), low=low, high=high)

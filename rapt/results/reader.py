@@ -21,6 +21,7 @@ from rapt.grid import (
     released,
     releases,
     sorted_etas,
+    synthetic,
 )
 from rapt.params import Params
 from rapt.results import predictions
@@ -177,6 +178,7 @@ def load(params: Params) -> Results:
     """Load the planned cells, gates, statistics and examples that exist."""
     sweep = params.sweep
     gated = [f"{task}/{name}" for task in sweep.tasks for name, *_ in releases(params)]
+    gated += [f"{task}/{name}" for task in sweep.train for name, *_ in synthetic(params)]
     gated += [f"studies/{name}" for name in params.studies]
     channels = [
         f"{embedding}/{method}-{eta}"
