@@ -134,10 +134,14 @@ def _what_ran(results: Results) -> str:
     at = f" (at {eta_text(listing(sorted_etas(sweep.tune_at)))})" if sweep.probes else ""
     tuners = [*(f"{name}{at}" for name in sweep.tuners), *sweep.probes]
     tuned = f"{listing(sweep.backbones)} tuned with {listing(tuners)} on {listing(sweep.train)}; "
+    made = ""
+    if sweep.synthesizers:
+        epsilons = listing(sorted_etas(sweep.epsilons))
+        made = f"; synthetic texts by {listing(sweep.synthesizers)} at ε{NBSP}={NBSP}{epsilons}"
     denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
     return (
         f"{tuned if sweep.train else ''}words privatized by {listing(sweep.methods)} at "
-        f"{eta_text(listing(sorted_etas(sweep.etas)))}{denoised}; "
+        f"{eta_text(listing(sorted_etas(sweep.etas)))}{denoised}{made}; "
         f"{count(results.params.seeds, 'seed')} a cell.{_sampled(results)}"
     )
 

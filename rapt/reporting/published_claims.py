@@ -87,13 +87,14 @@ def pairs(results: Results, claim: PublishedStatement, sound: set[tuple[str, str
 
 
 def _cells(results: Results, claim: PublishedStatement) -> list[ReadCell]:
-    """Return the cells that have run and that a claim is about."""
-    types = results.params.attacks
+    """Return the cells that have run and that a claim is about: none is about synthetic texts."""
+    types, synthesizers = results.params.attacks, results.params.synthesizers
     return [
         cell
         for kind in claim.kinds
         for cell in results.of(kind)
         if cell.content
+        and cell.factors["method"] not in synthesizers
         and (claim.unprotected or not is_unprotected(cell.factors["eta"]))
         and (not claim.methods or cell.factors["method"] in claim.methods)
         and (not claim.attacks or types[cell.factors["attack"]].type in claim.attacks)

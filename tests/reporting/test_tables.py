@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +15,14 @@ from rapt import params, paths
 from rapt.analysis.effects import FALSE_ALARMS
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
-from rapt.reporting import tables, utility_table
+from rapt.reporting import published_claims, tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import advice, headline
+from rapt.reporting.page import render
 from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.summary import print_results
 from rapt.reporting.writer import plots
-from rapt.results import reader
+from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.reporting import synthetic
@@ -519,3 +521,48 @@ def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
     p = experiment.model_copy(update={"sweep": none})
     assert "The sweep names no channel" in page(p).text
     assert table(p, "channels") == []
+
+
+def test_synthetic_texts_stand_beside_methods_at_their_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows, tables, figures and advice; what papers claim of methods is not about them."""
+    monkeypatch.chdir(tmp_path)
+
+    def edit(content: dict[str, Any]) -> None:
+        content["sweep"].update(synthesizers=["generator"], epsilons=[3, 8])
+
+    p = synthetic.write(tmp_path, edit)
+    rights = {"local": 0.6, "t2t": 0.5, "generator": 0.9, "clean": 0.95}
+    synthetic.write_predictions(p, rights)
+    results = reader.load(p)
+    own = [row for row in utility_table.utility(results) if row.method == "generator"]
+    assert {(row.label, row.eta) for row in own} >= {("generator", "3"), ("generator", "8")}
+    assert all(row.against_local == "better" for row in own)
+    assert "synthetic texts by generator at ε = 3 and 8" in Page(render(results, [])).text
+    series = {row["series"] for drawn in figures(results) for row in drawn.rows}
+    assert "generator" in series
+    claim = published_claims.statements()["utility-rises"]
+    settings = [pair.setting for pair in published_claims.pairs(results, claim, set())]
+    assert any("t2t" in each for each in settings)
+    assert not [each for each in settings if "generator" in each]
+
+
+def test_held_out_synthetic_rows_weigh_no_local_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def edit(content: dict[str, Any]) -> None:
+        content["sweep"].update(synthesizers=["generator"], epsilons=[3])
+
+    p = synthetic.write(tmp_path, edit)
+    synthetic.write_predictions(p, {"local": 0.6, "t2t": 0.5, "generator": 0.9})
+    (cell,) = [c for c in plan(p) if c.stage == "train-synthetic"]
+    found = predictions.read(cell.predictions)
+    held_out = found["train"]
+    found["train"] = replace(held_out, examples=[f"synthetic-{at}" for at in held_out.examples])
+    predictions.write(cell.predictions, found)
+    rows = utility_table.utility(reader.load(p))
+    assert {row.with_local for row in rows if row.method == "t2t"} == {True, False}
+    assert {row.with_local for row in rows if row.method == "generator"} == {False}
