@@ -300,10 +300,24 @@ FAULTS = (
         'return Path("reports/predictions", kind, f"{name}.parquet")',
         'return Path("reports/predictions", f"{name}.parquet")',
     ),
+    Fault("rapt/synthesis/base.py", "np.maximum(counts + noise, 0)", "np.maximum(counts, 0)"),
+    Fault(
+        "rapt/synthesis/base.py",
+        "draw._replace(epsilon=draw.epsilon - cost)",
+        "draw",
+    ),
+    Fault("rapt/synthesis/aug_pe.py", "minlength=len(synthetic)) / sqrt(k)", "minlength=9)"),
+    Fault("rapt/synthesis/aug_pe.py", "return sqrt(rounds) / gaussian", "return 1 / gaussian"),
+    Fault("rapt/synthesis/aug_pe.py", "counted + sigma * rng", "counted + 0.5 * sigma * rng"),
+    Fault(
+        "rapt/synthesis/generator.py",
+        'model_copy(update={"private": how})',
+        "model_copy()",
+    ),
     Fault(
         "rapt/param_checks.py",
-        "for name in {CLEAN, LOCAL} & p.methods.keys():",
-        "for name in {LOCAL} & p.methods.keys():",
+        "for name in {CLEAN, LOCAL} & names.keys():",
+        "for name in {LOCAL} & names.keys():",
         "tests/test_param_errors.py",
     ),
     Fault(

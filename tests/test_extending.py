@@ -29,6 +29,7 @@ from rapt.reporting.page import render
 from rapt.reporting.writer import frames
 from rapt.results.reader import load as load_results
 from rapt.serving.model import Adapted
+from rapt.synthesis.base import Draw, PrivateTexts, synthesize
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
 from rapt.tuning.model import load
@@ -61,7 +62,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
     modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
-    assert len(modules) == 8
+    assert len(modules) == 9
     install(folder, project["name"], project["entry-points"], modules, monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
@@ -337,3 +338,12 @@ def test_the_detector_marks_words(table: EmbeddingTable) -> None:
     assert "<iban>" not in [word.released for word in plain]
     with pytest.raises(RaptError, match=r"detectors: got 'acme-ibam', expected one of acme-iban"):
         TextPrivatizer(detectors=["acme-ibam"], **options)
+
+
+def test_a_synthesizer_writes_as_many_texts_as_it_is_told(experiment: params.Params) -> None:
+    how = params.load().synthesizers["templates"]
+    private = PrivateTexts(
+        ["good"] * 300 + ["bad"] * 150, np.repeat([1, 0], [300, 150]), ["a", "b"]
+    )
+    made = synthesize(how, private, Draw(4.0, Path(), 0, (0,)))
+    assert made.texts == [["so a"] * 2, ["so b"] * 4]

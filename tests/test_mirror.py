@@ -33,6 +33,9 @@ ELSEWHERE = {
     "rapt/audit/corpus.py": "tests/audit/test_strata.py",
     "rapt/release/sentences.py": "tests/release/test_ledger.py",
     "rapt/audit/__init__.py": "tests/audit/test_audit.py",
+    "rapt/synthesis/__init__.py": "tests/synthesis/test_base.py",
+    "rapt/synthesis/author.py": "tests/synthesis/test_generator.py",
+    "rapt/synthesis/statement.py": "tests/stages/test_synthesize.py",
     "rapt/privacy/base.py": "tests/privacy/test_released.py",
     "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
     # Commands run as a user runs them.

@@ -174,6 +174,38 @@ WRONG: list[tuple[str | Edit, str]] = [
     ("methods.t2t.labels={epsilon: .inf}", "methods.t2t.labels.epsilon: got .*inf"),
     ("methods.clean={mechanism: t2t}", "methods.clean: got the name of a baseline"),
     ("methods.local={mechanism: t2t}", "methods.local: got the name of a baseline"),
+    ("synthesizers.clean={type: aug-pe, model: a}", "synthesizers.clean: got the name of a base"),
+    ("synthesizers.t2t={type: aug-pe, model: a}", "synthesizers.t2t: got the name of a method"),
+    ("sweep.synthesizers=[generator]", "sweep.epsilons: got none with sweep.synthesizers"),
+    (
+        "sweep.synthesizers=[genrator]; sweep.epsilons=[1]",
+        "sweep.synthesizers: got 'genrator', expected one of aug-pe, generator. Did you",
+    ),
+    ("sweep.epsilons=[replaced-50]", "sweep.epsilons: got replaced-50, expected numbers alone"),
+    ("sweep.epsilons=[0]", "sweep.epsilons.0: got 0, expected"),
+    (
+        "tasks.movies.text_pair=b; sweep.synthesizers=[generator]; sweep.epsilons=[1]",
+        "sweep.synthesizers: got some with task movies of pairs, expected tasks of single texts",
+    ),
+    (
+        lambda p: (
+            p["tasks"].update(mmlu=p["tasks"]["movies"] | CHOOSE),
+            p["sweep"].update(tasks=["movies", "mmlu"], train=["mmlu"], invert=[], infer=[]),
+            p["sweep"].update(recognize=[], synthesizers=["aug-pe"], epsilons=[1]),
+        ),
+        "sweep.synthesizers: got some with task mmlu of kind choose, expected tasks of single",
+    ),
+    ("synthesizers.generator.counts=1", "synthesizers.generator.counts: got 1, expected a number"),
+    ("synthesizers.aug-pe.delta=0", "synthesizers.aug-pe.delta: got 0, expected a number greater"),
+    ("synthesizers.aug-pe.rouns=1", "synthesizers.aug-pe: got 'rouns', .*Did you mean 'rounds'"),
+    (
+        "synthesizers.generator.prompt=a review",
+        "synthesizers.generator.prompt: got 'a review', expected a prompt with {label} in it",
+    ),
+    (
+        "synthesizers.generator.tuner=untuned",
+        "synthesizers.generator: got tuner untuned, expected one that can train a language model",
+    ),
     (
         lambda c: c["sweep"].update(
             layers=["t2t-75"], backbones=["bilstm"], tuners=["full"], denoisers=[]

@@ -84,7 +84,7 @@ def statement(
             **law,
             "type": how.type,
             "of_counts": how.counts * float(epsilon),
-            **made[0].spent,
+            "of_texts": made[0].spent,
             "texts": [[len(own) for own in copy.texts] for copy in made],
             "empty": [copy.empty for copy in made],
         },
