@@ -45,8 +45,8 @@ def main(task: str, synthesizer: str, epsilon: str, embedding: str) -> None:
                 paths.seed(folder, k) / "test.parquet",
                 tagged["test"].select(["example_id", "segment", "words", "label"]),
             )
-            real = [tagged[split]["words"].to_pylist() for split in ("train", "test")]
-            judged.append(judge(words, *real, paths.MINILM))
+            train, test = (tagged[split]["words"].to_pylist() for split in ("train", "test"))
+            judged.append(judge(words, train, test, paths.MINILM))
         facts = {"task": task, "method": synthesizer, "embedding": embedding, **of_task.facts()}
         table = EmbeddingTable(paths.table(embedding))
         files.write_json(paths.statement(folder), statement(how, epsilon, made, table, facts))
