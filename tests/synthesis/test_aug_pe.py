@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rapt.audit.one_run import lower_bound
 from rapt.synthesis import aug_pe
 from rapt.synthesis.aug_pe import AugPe, noise, votes
 from rapt.synthesis.base import Draw, PrivateTexts, synthesize
@@ -71,7 +72,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rapt.synthesis.author.Author", Scripted)
 
     def encoder(texts: list[list[str]]) -> np.ndarray:
-        angles = np.array([float(text[0]) for text in texts]) / 100
+        angles = np.array([float(text[0]) for text in texts]) / 1000
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
     monkeypatch.setattr("rapt.privacy.mechanisms.encoders.model_encoder", lambda name: encoder)
@@ -117,6 +118,29 @@ def test_the_noise_of_a_round_is_that_of_its_statement(
     for own in seen[:2]:
         assert own.std() == pytest.approx(made.spent["noise"], rel=0.1)
     assert abs(np.corrcoef(seen[0], seen[1])[0, 1]) < 0.15  # each round has noise of its own
+
+
+@pytest.mark.parametrize(("share", "is_sound"), [(1.0, True), (0.1, False)])
+def test_an_audit_in_one_run_finds_noise_that_is_too_small(
+    share: float, is_sound: bool, scripted: None, draw: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of 600 texts votes for its own number, if it is in; who sees the votes guesses which."""
+    seen: list[np.ndarray] = []
+
+    def chosen(self: AugPe, noised: np.ndarray, size: int, rng: Any) -> np.ndarray:
+        seen.append(noised)
+        return np.arange(size)
+
+    monkeypatch.setattr(AugPe, "chosen", chosen)
+    monkeypatch.setattr(aug_pe, "noise", lambda *law: share * noise(*law))
+    is_in = np.random.default_rng(0).random(600) < 0.5
+    texts = [str(number) for number in np.flatnonzero(is_in)]
+    private = PrivateTexts(texts, np.zeros(len(texts), np.int64), ["any"])
+    how = AugPe(model="tiny", delta=1e-5, texts=300, rounds=1, variations=2, counts=0.0)
+    synthesize(how, private, draw._replace(epsilon=2.0))
+    guessed = np.argsort(-seen[0])[:100]
+    found = lower_bound(600, 100, int(is_in[guessed].sum()), 1e-5)
+    assert (found <= 2.0) is is_sound
 
 
 def test_a_tiny_model_s_texts_are_the_same_for_the_same_draw(
