@@ -225,6 +225,7 @@ def _of_authors(p: Params) -> Iterable[str]:
         for where, given in (
             ("sweep.train without authors", unknown),
             ("sweep.methods, whose releases name no author", sweep.methods),
+            ("sweep.synthesizers, whose texts have no author", sweep.synthesizers),
             ("sweep.memberships, whose attacker knows no authors", sweep.memberships),
             ("studies, whose releases name no author", [*p.studies]),
         ):
