@@ -107,10 +107,12 @@ def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:
     table.add_column("method")
     for eta in grid.etas:
         table.add_column(f"η = {eta}", justify="right")
-    for label, rows in grid.rows.items():
-        table.add_row(label, *(_value(row, value) for row in rows))
+    for label in grid.rows:
+        rows = grid.placed(label)
+        table.add_row(label, *(_value(row, value) if row else "" for row in rows))
         if any(getattr(row, "exact_match", None) is not None for row in rows):
-            table.add_row(f"{label}, exact match", *(percent(row.exact_match) for row in rows))
+            exact = (percent(row.exact_match) if row else "" for row in rows)
+            table.add_row(f"{label}, exact match", *exact)
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     console.print(table)
 

@@ -335,6 +335,11 @@ class Grid:
         """A row that has run if there is one, for facts that hold for the whole group."""
         return next((row for row in self.every if row.seeds), self.every[0])
 
+    def placed(self, method: str) -> list[Any]:
+        """Return the row of a method in each column; None: it has no such η, or no such ε."""
+        at = {row.eta: row for row in self.rows[method]}
+        return [at.get(eta) for eta in self.etas]
+
     def baseline(self, method: str) -> float | None:
         """Return the score of the most frequent answer; methods protect different words."""
         return next((row.majority for row in self.rows[method] if row.seeds), None)

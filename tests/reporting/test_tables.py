@@ -540,6 +540,9 @@ def test_synthetic_texts_stand_beside_methods_at_their_epsilon(
     assert {(row.label, row.eta) for row in own} >= {("generator", "3"), ("generator", "8")}
     assert all(row.against_local == "better" for row in own)
     assert "synthetic texts by generator at ε = 3 and 8" in Page(render(results, [])).text
+    (grid,) = tables.grids([row for row in own if not row.with_local] + [own[0].but(label="t2t")])
+    assert grid.etas == ["3", "8"]
+    assert [row and row.eta for row in grid.placed("t2t")] == [own[0].eta, None]
     series = {row["series"] for drawn in figures(results) for row in drawn.rows}
     assert "generator" in series
     claim = published_claims.statements()["utility-rises"]
