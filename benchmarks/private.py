@@ -70,7 +70,7 @@ def _trainer(of: Run, gradient: Gradient, split: Split) -> Trainer:
     trainer = Trainer(replace(of, train=train), model, tokenizer.pad_token_id)
     trainer.steps = STEPS
     trainer.gradient = trainer.run.gradient.prepared(trainer, len(split))
-    weights = list(trainer._learning().values())
+    weights = list(trainer.learning().values())
     trainer.optimizer = torch.optim.AdamW(weights, lr=LORA.learning_rate)
     trainer.model.train()
     return trainer

@@ -208,6 +208,11 @@ def _gradients(p: Params) -> Iterable[str]:
                 "reconstruction.cap, expected plain, or no cap."
             )
     for name, tuner in p.tuners.items():
+        if given == "private" and getattr(tuner, "federated", None):
+            yield (
+                f"train.gradient: got private with tuners.{name}.federated, expected plain: the "
+                "noise of a federated training is the server's."
+            )
         if given == "private" and tuner.reads_words:
             yield (
                 f"train.gradient: got private with tuners.{name}, of type {tuner.type}, which "

@@ -68,6 +68,11 @@ def run_of(
     """Return the run that trains a cell's seed k on `release`, into a folder of `adapters`."""
     backbone = p.backbones[factors["backbone"]]
     folder = models.of_source(paths.backbone(factors["backbone"]))
+    tuner, fitting = p.tuners[factors["tuner"]], None
+    if how := getattr(tuner, "federated", None):
+        from rapt.federated.simulation import Simulation  # loads torch, for which others start none
+
+        fitting = Simulation.of(how, f"{p.seed} {k}")
     # One that was pretrained lies where its stage wrote it.
     name = str(paths.backbone(factors["backbone"])) if backbone.pretrained else backbone.model
     return Run(
@@ -79,11 +84,12 @@ def run_of(
         backbone_name=name,
         backbone_sha256=None if backbone.pretrained else backbone.sha256,
         encoder=backbone.encoder,
-        tuner=p.tuners[factors["tuner"]],
+        tuner=tuner,
         reconstruction=p.method(factors["method"]).reconstruction,
         denoising=None,
         train=p.train,
         adapter=paths.seed(adapters, k),
         kind=kind,
         decoding=p.decoding,
+        fitting=fitting,
     )

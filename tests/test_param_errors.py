@@ -34,7 +34,23 @@ WRONG: list[tuple[str | Edit, str]] = [
     ),
     (
         "tuners.prefix.r=3",
-        "tuners.prefix: got 'r', expected one of learning_rate, private, tokens, type.$",
+        "tuners.prefix: got 'r', expected one of federated, learning_rate, private, tokens, type.$",
+    ),
+    (
+        "tuners.lora.federated={clients: 50, epsilon: 3, delta: 0.02}",
+        "tuners.lora.federated: got delta 0.02 for 50 clients, expected less than 0.02. At more",
+    ),
+    (
+        "tuners.lora.federated={clients: 50, law: tree, adaptive: true}",
+        "tuners.lora.federated: got adaptive with law tree, expected sampled",
+    ),
+    ("tuners.lora.federated={clients: 2}", "tuners.lora.federated.clients: got 2, expected"),
+    (
+        lambda c: (
+            c["tuners"]["lora"].update(federated={"clients": 50}),
+            c["train"].update(gradient={"type": "private", "epsilon": 3}),
+        ),
+        "train.gradient: got private with tuners.lora.federated, expected plain",
     ),
     (
         "tuners.lora.private={epsilon: 0}",

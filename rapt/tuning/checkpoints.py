@@ -24,6 +24,7 @@ from rapt.tuning.config import Run
 from rapt.utils import files
 from rapt.utils.errors import RaptError, described
 
+ROOMS = ("federated", "kinds", "tuning")  # whose code trains
 SECONDS = 600  # between checkpoints within an epoch; there is one at the end of each, too
 
 
@@ -62,7 +63,7 @@ class Saved:
     def __init__(self, inputs: Mapping[str, Any], name: str) -> None:
         """Determine the path by inputs that are JSON-serializable; `name` stands in errors."""
         rapt = Path(__file__).parents[1]
-        code = [path for room in ("kinds", "tuning") for path in sorted((rapt / room).glob("*.py"))]
+        code = [path for room in ROOMS for path in sorted((rapt / room).glob("*.py"))]
         packages = ("torch", "transformers", "tokenizers", "peft")
         every = {
             **inputs,
@@ -117,6 +118,23 @@ class Checkpoint(Saved):
     def __init__(self, run: Run, device: str) -> None:
         """Determine its path, on the device of this name."""
         super().__init__(_inputs(run, device), f"{run.cell}, seed {run.k}")
+
+
+class NoCheckpoint(Checkpoint):
+    """That of a training which takes seconds: nothing is written."""
+
+    def __init__(self) -> None:
+        """Have no path."""
+
+    def due(self) -> bool:
+        """Return that none is needed."""
+        return False
+
+    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Write nothing."""
+
+    def load(self) -> None:
+        """Return that there is none."""
 
 
 def _step(damaged: Path) -> str:

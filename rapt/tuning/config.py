@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from rapt.kinds.base import Kind
     from rapt.results.cells import SeedResult
+    from rapt.tuning.checkpoints import Checkpoint
+    from rapt.tuning.inputs import Split
+    from rapt.tuning.trainer import Trainer
 
 # Precision of a backbone's computations; heads, losses and trained weights stay in float32.
 Precision = Literal["float32", "bf16"]
@@ -258,6 +261,16 @@ class Sampling(Section):
         return {"do_sample": True, **drawn}
 
 
+class Fit(Protocol):
+    """What trains a model in the place of the tuner's own steps."""
+
+    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Train; see `Tuner.fit`."""
+
+    def statement(self) -> dict[str, float]:
+        """Return what the training promises about its texts (`CellResult.training`)."""
+
+
 @dataclass(frozen=True)
 class Run:
     """Seed number k of one cell, of an experiment with the root seed `seed`.
@@ -267,6 +280,7 @@ class Run:
         backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
         kind: of the task, as the release's statement says.
+        fitting: what trains; None: the tuner does.
         beside: whether other seeds share its GPU. Without memory for a step it then ends, to run
             again alone; alone it computes the step in smaller parts, which rounds otherwise.
     """
@@ -286,6 +300,7 @@ class Run:
     adapter: Path
     kind: Kind
     decoding: Decoding = field(default_factory=Decoding)
+    fitting: Fit | None = None
     beside: bool = False
 
     @property

@@ -91,7 +91,7 @@ class PrivateGradients:
         self.total = noise_for(how.epsilon, how.delta, self.rate, self.steps)
         self.noise, self.counts = self.total, 0.0
         if how.clipping == "quantile":
-            self.counts = self.expected * COUNT_NOISE
+            self.counts = COUNT_NOISE * self.expected
             if 2 * self.counts <= self.total:
                 raise trainer.failed(
                     0,
@@ -99,7 +99,7 @@ class PrivateGradients:
                     f"{self.size}, which leave none for the count, expected larger batches or "
                     "another clipping.",
                 )
-            self.noise = (self.total**-2 - (2 * self.counts) ** -2) ** -0.5
+            self.noise = beside_count(self.total, self.counts)
         run = trainer.run
         # What is computed again in a backward pass, or summed over the texts, is no single text's.
         by_layer = run.tuner.by_layer and not run.train.gradient_checkpointing and not run.denoising
@@ -166,8 +166,8 @@ class PrivateGradients:
             surplus: over the units drawn, the sum of ½ for a gradient within the norm and −½ for
                 one beyond it. A unit changes it by ½, on which the noise of the count rests.
         """
-        share = (surplus + self.counts * torch.randn(()).item()) / self.expected + 0.5
-        self.clip *= exp(-PACE * (share - QUANTILE))
+        noisy = surplus + self.counts * torch.randn(()).item()
+        self.clip = followed(self.clip, noisy / self.expected + 0.5)
 
     def statement(self) -> dict[str, float]:
         """Return what is spent, and the law's parameters: `noise` is the σ of all that is drawn."""
@@ -236,6 +236,24 @@ def _some(rows: list[int], generator: torch.Generator) -> list[int]:
         return rows
     order = torch.randperm(len(rows), generator=generator)[:TEXTS_OF_AUTHOR]
     return [rows[at] for at in order.tolist()]
+
+
+def beside_count(total: float, counts: float) -> float:
+    """Return the noise of a sum that leaves room for a count, so that both cost what `total` does.
+
+    Args:
+        total: standard deviation over the sensitivity, of both together (Andrew et al., 2021).
+        counts: standard deviation of the count's noise; its sensitivity is ½.
+    """
+    return float((total**-2 - (2 * counts) ** -2) ** -0.5)
+
+
+def followed(clip: float, share: float) -> float:
+    """Return the next norm, given the share of what was within the last one (Andrew et al., 2021).
+
+    Where more than the quantile is, the norm falls.
+    """
+    return clip * exp(-PACE * (share - QUANTILE))
 
 
 def scaled(norms: Tensor, clip: float, clipping: Clipping) -> Tensor:

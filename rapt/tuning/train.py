@@ -149,7 +149,8 @@ def _trained(
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
-    inference_spec.write(run, statement, len(tuned), trainer.gradient.statement())
+    promised = trainer.statement()
+    inference_spec.write(run, statement, len(tuned), promised)
     # By the rows held out the user weighs the classes of a model on the own machine.
     asked = {"train": held_out} if kind.has_classes and len(held_out) else {}
     asked["test"] = splits["test"]
@@ -161,7 +162,7 @@ def _trained(
     untuned = run.tuner.learns == "nothing"
     name = where if cards.count() == 1 else f"{cards.count()} × {where}"
     kept = None if untuned else checkpoint.path
-    return [Trained(result, answers, name, kept, trainer.gradient.statement())]
+    return [Trained(result, answers, name, kept, promised)]
 
 
 def _outputs(trainer: Trainer, split: Split, reader: Reader) -> Any:

@@ -75,8 +75,12 @@ class Trainer:
         self.targets = targets.to(self.device) if isinstance(targets, Tensor) else targets
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Train as the tuner does; see `Tuner.fit`."""
-        return self.run.tuner.fit(self, split, checkpoint)
+        """Train as the run says; see `Tuner.fit`."""
+        return (self.run.fitting or self.run.tuner).fit(self, split, checkpoint)
+
+    def statement(self) -> dict[str, float]:
+        """Return what the training promises about its texts (`CellResult.training`)."""
+        return (self.run.fitting or self.gradient).statement()
 
     def take_steps(self, split: Split, checkpoint: Saved) -> dict[str, list[float]]:
         """Train by AdamW, from the checkpoint on if there is one.
@@ -87,7 +91,7 @@ class Trainer:
         loop = self.run.train
         self.steps = loop.epochs * -(-len(split) // loop.batch_size)
         self.optimizer = torch.optim.AdamW(
-            list(self._learning().values()),
+            list(self.learning().values()),
             lr=self.run.learning_rate,
             weight_decay=loop.weight_decay,
             fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
@@ -155,7 +159,7 @@ class Trainer:
             return split, rows
         return self.sampler(split.of(rows)), range(len(rows))
 
-    def _learning(self) -> dict[str, torch.nn.Parameter]:
+    def learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
         return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
 
@@ -179,7 +183,7 @@ class Trainer:
     def _save(self, checkpoint: Saved, at: Position, order: Tensor) -> None:
         """Save the state on which the next step depends."""
         tensors, groups = flat(self.optimizer)
-        tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
+        tensors |= {f"weight.{name}": weight for name, weight in self.learning().items()}
         tensors |= generators(self.device) | {"rng.order": order} | self.gradient.state()
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
@@ -190,7 +194,7 @@ class Trainer:
             return None
         tensors, facts = saved
         with torch.no_grad():
-            for name, weight in self._learning().items():
+            for name, weight in self.learning().items():
                 weight.copy_(tensors[f"weight.{name}"])
         unflat(self.optimizer, tensors, facts["groups"])
         self.schedule.load_state_dict(facts["schedule"])
@@ -277,7 +281,7 @@ class Trainer:
         names = CURVES if self.head else CURVES[:1]
         sums = torch.zeros(len(names), dtype=self.finest, device=self.device)
         auxiliary = self.run.reconstruction if self.head else None
-        gradient = self.gradient.step(self._learning().values())
+        gradient = self.gradient.step(self.learning().values())
         here = rows[cards.rank() :: cards.count()]  # none of a batch with fewer texts than cards
         size = self._at_a_time(split, here) if here else 1
         for part in self.gradient.parts(here, size):

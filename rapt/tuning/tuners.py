@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self, get_args
 
-from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny
+from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, model_validator
 
-from rapt.param_types import Section, or_of, type_of
+from rapt.param_types import Section, or_of, problem, type_of
 from rapt.utils.registry import Registry
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ LearningRate = Annotated[
 ]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 Clipping = Literal["flat", "automatic", "stable", "quantile"]
+FederatedLaw = Literal["sampled", "tree", "banded"]
 
 
 class Strategy(Protocol):
@@ -188,6 +189,54 @@ class Private(Gradient):
         raise NotImplementedError  # a trainer asks what `prepared` returned
 
 
+class Federated(Section):
+    """Tuning among clients: each keeps its texts, and sends how its weights have changed.
+
+    The unit of its guarantee is a client, with all its texts. Of `train` the batch size and the
+    rest apply to what a client does in a round, but its learning rate is constant.
+    """
+
+    clients: int = Field(ge=3, description="equal random shares of the training texts, simulated")
+    rounds: int = Field(20, ge=1, le=1000, description="sums of the clients' changes")
+    rate: float = Field(
+        0.2, gt=0, le=1, description="share of the clients that takes part in a round, on average"
+    )
+    law: FederatedLaw = Field(
+        "sampled",
+        description="sampled: each round draws its clients (DP-FedAvg, McMahan et al., 2018). "
+        "tree, banded: each client has its turn once in 1 / rate rounds, and the noise of the "
+        "rounds is correlated (DP-FTRL, Kairouz et al., 2021)",
+    )
+    epsilon: PositiveFloat | None = Field(
+        None, description="that all rounds may spend on a client; null: no noise, and no guarantee"
+    )
+    delta: float = Field(1e-3, gt=0, lt=1, description="below 1 / clients")
+    clip: PositiveFloat = Field(1.0, description="norm that a client's change may have")
+    adaptive: bool = Field(
+        False,
+        description="whether the norm begins at clip and follows the median (Andrew et al., 2021), "
+        "which costs a little; of the law sampled alone",
+    )
+    epochs: PositiveInt = Field(1, description="passes of a client over its texts in a round")
+    server_rate: PositiveFloat = Field(
+        1.0, description="by which the server multiplies the mean change"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Federated:
+        if self.adaptive and self.law != "sampled":
+            raise problem(
+                f"got adaptive with law {self.law}, expected sampled: the noise of its rounds is "
+                "correlated, and needs one norm."
+            )
+        if self.epsilon is not None and self.delta >= 1 / self.clients:
+            raise problem(
+                f"got delta {self.delta:g} for {self.clients} clients, expected less than "
+                f"{1 / self.clients:.2g}. At more a training that publishes one client would do."
+            )
+        return self
+
+
 # Another package adds one by an entry point of this group.
 GRADIENTS: Registry[type[Gradient]] = Registry(
     "rapt.gradients", Gradient, type_of, [Plain, Private]
@@ -213,6 +262,15 @@ class Tuner(Section, ABC):
     learns: ClassVar[Literal["backbone", "adapter", "head", "nothing"]] = "adapter"
     reads_words: ClassVar[bool] = False
     by_layer: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _one_promise(self) -> Self:
+        if getattr(self, "private", None) and getattr(self, "federated", None):
+            raise problem(
+                "got private and federated, expected one: the noise of a federated training is the "
+                "server's, for a client with all its texts."
+            )
+        return self
 
     def takes_steps(self, gradient: Gradient) -> bool:
         """Return whether it takes steps of AdamW, along such a gradient."""
@@ -265,6 +323,7 @@ class Lora(Tuner):
     )
     learning_rate: LearningRate = 6e-5
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
     by_layer: ClassVar = True
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
@@ -283,6 +342,7 @@ class PromptTuning(Tuner):
     )
     learning_rate: LearningRate = 6e-5
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -300,6 +360,7 @@ class PrefixTuning(Tuner):
     )
     learning_rate: LearningRate = 6e-5
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
     by_layer: ClassVar = True
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
@@ -319,6 +380,7 @@ class PTuning(Tuner):
     hidden: PositiveInt = Field(128, description="width of the network's two hidden layers")
     learning_rate: LearningRate = 6e-5
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
 
     def adapt(self, backbone: PreTrainedModel) -> PeftModel:
         """Return the backbone with a fresh adapter."""
@@ -351,6 +413,7 @@ class BitFit(Tuner):
     type: Literal["bitfit"] = "bitfit"
     learning_rate: LearningRate = Field(1e-3, description="the highest, of AdamW")
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
     learns: ClassVar = "backbone"
     by_layer: ClassVar = True
 
@@ -375,21 +438,22 @@ class LinearProbe(Tuner):
 
     The backbone reads each text once. There is no reconstruction, which would
     share no weight with the head. Of `train` only batch_size, max_tokens and precision apply.
-    Private training takes the steps of `train` instead.
+    Private and federated training take the steps of `train` instead.
     """
 
     type: Literal["linear-probe"] = "linear-probe"
     strength: PositiveFloat = Field(
         0.01, description="1 / the penalty on squared weights, of standardized activations"
     )
-    learning_rate: LearningRate = Field(0.01, description="of private training alone")
+    learning_rate: LearningRate = Field(0.01, description="of private or federated training alone")
     private: Private | None = Field(None, description="differentially private training; null: not")
+    federated: Federated | None = Field(None, description="tuning among clients; null: not")
     learns: ClassVar = "head"
     by_layer: ClassVar = True
 
     def takes_steps(self, gradient: Gradient) -> bool:
-        """Return whether the training is private: else the head has a solution."""
-        return isinstance(gradient, Private)
+        """Return whether the training is private or federated: else the head has a solution."""
+        return isinstance(gradient, Private) or self.federated is not None
 
     @classmethod
     def fits(cls, kind: KindOfTask) -> bool:

@@ -76,7 +76,7 @@ def test_what_learns_and_what_is_written_is_float32(
     low: Run, trained: tuple[Run, SeedResult]
 ) -> None:
     made, batch = trainer(low)
-    assert {weight.dtype for weight in made._learning().values()} == {torch.float32}
+    assert {weight.dtype for weight in made.learning().values()} == {torch.float32}
     frozen = {w.dtype for w in made.model.parameters() if not w.requires_grad}
     assert frozen == (set() if isinstance(low.tuner, Full) else {torch.bfloat16})
     seen: list[torch.dtype] = []
@@ -86,9 +86,7 @@ def test_what_learns_and_what_is_written_is_float32(
     assert set(seen) == {torch.bfloat16}
     assert activations.dtype == made.model.scores(activations, batch).dtype == torch.float32
     made.model.scores(activations, batch).sum().backward()
-    assert {w.grad.dtype for w in made._learning().values() if w.grad is not None} == {
-        torch.float32
-    }
+    assert {w.grad.dtype for w in made.learning().values() if w.grad is not None} == {torch.float32}
     written = list(trained[0].adapter.glob("*.safetensors"))
     assert written
     for path in written:
@@ -142,7 +140,7 @@ def test_every_family_computes_in_it(
         made.model.eval()
         hidden.append(made.model.activations(batch))
         hidden[-1].square().sum().backward()
-        learnt = [w for name, w in made._learning().items() if not name.startswith("model.head")]
+        learnt = [w for name, w in made.learning().items() if not name.startswith("model.head")]
         assert any(w.grad is not None and w.grad.abs().sum() > 0 for w in learnt)
     assert hidden[1].dtype == torch.float32
     torch.testing.assert_close(hidden[1], hidden[0], rtol=0.1, atol=0.1)

@@ -50,7 +50,7 @@ def gradients(trainer: Trainer, split: Split, rows: list[int]) -> dict[str, Tens
     trainer.micro_batch = 4
     step, _ = trainer._backward(split, rows)
     step.end()
-    return {name: w.grad.clone() for name, w in trainer._learning().items() if w.grad is not None}
+    return {name: w.grad.clone() for name, w in trainer.learning().items() if w.grad is not None}
 
 
 @pytest.mark.parametrize(("family", "tuner"), PAIRS)

@@ -74,7 +74,7 @@ def gradients(run: Run) -> dict[str, torch.Tensor]:
     split = texts(run)
     gradient, _ = made._backward(split, [*range(8)])
     gradient.end()
-    return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
+    return {name: w.grad for name, w in made.learning().items() if w.grad is not None}
 
 
 def test_on_the_cpu_few_tokens_are_computed_at_a_time(

@@ -1,0 +1,1 @@
+"""Tuning among clients whose texts stay with them, with differential privacy for each client."""

@@ -1,0 +1,76 @@
+"""A federated training in one process, with clients of equal random shares of the texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rapt.federated import client
+from rapt.federated.laws import Law, generator
+from rapt.federated.server import Server
+from rapt.tuning.checkpoints import Checkpoint
+from rapt.tuning.inputs import Split
+from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Federated
+from rapt.utils.progress import counter
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A federated training of one seed, all of whose draws follow from `secret`."""
+
+    law: Law
+    secret: str
+
+    @classmethod
+    def of(cls, how: Federated, secret: str) -> Simulation:
+        """Find the noise; see `Law.of`."""
+        return cls(Law.of(how), secret)
+
+    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Train round by round, from the checkpoint on if there is one.
+
+        Returns:
+            no curves: a client's losses stay with it.
+
+        Raises:
+            RaptError: there are fewer texts than clients.
+        """
+        run, how = trainer.run, self.law.how
+        if how.clients > len(split):
+            raise trainer.failed(
+                0,
+                f"federated.clients: got {how.clients} for {len(split)} texts, expected at most "
+                "one for each.",
+            )
+        shares = self.shares(len(split))
+        server = Server(self.law, client.learned(trainer), self.secret)
+        if saved := checkpoint.load():
+            server.resume(*saved)
+        with counter(f"seed {run.k}", how.rounds, "round", line=run.k) as progress:
+            progress.update(server.round)
+            while not server.ended:
+                for number in server.drawn():
+                    where = f"{run.cell}, round {server.round + 1}, client {number}"
+                    trainer.run = replace(client.local(run, how), cell=where)
+                    seed = generator(self.secret, "steps", server.round, number).integers(2**63)
+                    rows = split.of(shares[number])
+                    change = client.update(trainer, rows, server.weights, int(seed))
+                    server.take(number, server.round, change)
+                server.close()
+                checkpoint.save(*server.state())
+                progress.update()
+        trainer.run = run
+        client.begin_at(trainer, server.weights)
+        trainer.steps = how.rounds
+        return {}
+
+    def shares(self, texts: int) -> list[list[int]]:
+        """Return the rows of each client."""
+        order = generator(self.secret, "shares").permutation(texts)
+        return [sorted(rows.tolist()) for rows in np.array_split(order, self.law.how.clients)]
+
+    def statement(self) -> dict[str, float]:
+        """Return what is spent on one client; see `Law.statement`."""
+        return self.law.statement()
