@@ -31,7 +31,7 @@ Over = NDArray[np.float64]  # (seeds, texts)
 UTILITY = (
     *("kind", "cell", "task", "backbone", "tuner", "method", "eta", "embedding"),
     *("study", "denoiser", "with_local", "protection"),
-    # What a private training spends, on each text or author that it tunes on.
+    # What a private training spends, on each text, author or client that it tunes on.
     *("training_epsilon", "training_delta", "training_unit"),
     *("accuracy", "accuracy_sd", "accuracy_low", "accuracy_high", "seeds", "majority"),
     # Of questions with choices: how often the likeliest token of all is the right letter, and the
@@ -117,7 +117,7 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
         protection=cell.protection,
         training_epsilon=training.get("epsilon"),
         training_delta=training.get("delta"),
-        training_unit=("author" if "authors" in training else "text") if training else None,
+        training_unit=_unit(training) if training else None,
         **parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
         majority=majority,
@@ -150,6 +150,11 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
             **dict.fromkeys(BREAK_EVEN),
         )
         yield _set_against(combined, both, alone["test"])
+
+
+def _unit(training: Mapping[str, float]) -> str:
+    """Return what the ε of a training is for: it counts authors or clients where these are."""
+    return next((name for name in ("author", "client") if f"{name}s" in training), "text")
 
 
 def _break_even(local: ReadCell | None, accuracy: Metric | None) -> dict[str, float | None]:

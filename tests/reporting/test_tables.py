@@ -93,24 +93,26 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     assert worth
 
 
+@pytest.mark.parametrize("unit", ["text", "author", "client"])
 def test_a_model_that_was_tuned_privately_at_home_is_told_apart(
-    experiment: Params, capsys: pytest.CaptureFixture[str]
+    experiment: Params, capsys: pytest.CaptureFixture[str], unit: str
 ) -> None:
     """It is not called unprotected, and it is no release."""
+    training = {"epsilon": 3.0, "delta": 1e-5} | ({} if unit == "text" else {f"{unit}s": 50})
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
     synthetic.write_predictions(experiment, shares)
     for cell in plan(experiment):
         if cell.kind == "train" and cell.factors["method"] == CLEAN:
-            synthetic.write_cell(cell, training={"epsilon": 3.0, "delta": 1e-5})
+            synthetic.write_cell(cell, training=training)
     text = page(experiment).text
-    assert "clean text trained privately, ε = 3 per text" in text
+    assert f"clean text trained privately, ε = 3 per {unit}" in text
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
     assert said.startswith("Send none of these releases.")
-    assert "with differential privacy of ε = 3 per text, a model to hand on reaches" in said
+    assert f"with differential privacy of ε = 3 per {unit}, a model to hand on reaches" in said
     clean = [r for r in table(experiment, "utility") if r["training_epsilon"]]
     assert {(r["kind"], r["method"]) for r in clean} == {("train", CLEAN)}
     print_results(experiment)
-    assert "clean text, trained privately, ε = 3 per text" in capsys.readouterr().out
+    assert f"clean text, trained privately, ε = 3 per {unit}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
