@@ -1,7 +1,11 @@
-"""A federated training in one process, with clients of equal random shares of the texts."""
+"""A federated training in one process.
+
+Clients have the texts of as many authors each where these are known, else equal random shares.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,16 +39,18 @@ class Simulation:
             no curves: a client's losses stay with it.
 
         Raises:
-            RaptError: there are fewer texts than clients.
+            RaptError: there are fewer texts, or authors, than clients.
         """
         run, how = trainer.run, self.law.how
-        if how.clients > len(split):
+        owners = range(len(split)) if split.authors is None else split.authors
+        if how.clients > (count := len({*owners})):
+            of = "texts" if split.authors is None else "authors"
             raise trainer.failed(
                 0,
-                f"federated.clients: got {how.clients} for {len(split)} texts, expected at most "
-                "one for each.",
+                f"federated.clients: got {how.clients} for {count} {of}, expected at most one for "
+                "each.",
             )
-        shares = self.shares(len(split))
+        shares = self.shares(owners)
         server = Server(self.law, client.learned(trainer), self.secret)
         if saved := checkpoint.load():
             server.resume(*saved)
@@ -66,10 +72,12 @@ class Simulation:
         trainer.steps = how.rounds
         return {}
 
-    def shares(self, texts: int) -> list[list[int]]:
-        """Return the rows of each client."""
-        order = generator(self.secret, "shares").permutation(texts)
-        return [sorted(rows.tolist()) for rows in np.array_split(order, self.law.how.clients)]
+    def shares(self, owners: Sequence[int]) -> list[list[int]]:
+        """Return the rows of each client: all those of its owners."""
+        every, owner = np.unique(owners, return_inverse=True)
+        order = generator(self.secret, "shares").permutation(len(every))
+        groups = np.array_split(order, self.law.how.clients)
+        return [np.flatnonzero(np.isin(owner, own)).tolist() for own in groups]
 
     def statement(self) -> dict[str, float]:
         """Return what is spent on one client; see `Law.statement`."""

@@ -36,10 +36,18 @@ def test_clients_learn_together(run: Run) -> None:
 
 
 def test_every_text_has_one_client(run: Run) -> None:
-    shares = Simulation(Law(Federated(clients=7)), "0 0").shares(96)
+    shares = Simulation(Law(Federated(clients=7)), "0 0").shares(range(96))
     assert sorted(row for rows in shares for row in rows) == list(range(96))
     assert {len(rows) for rows in shares} == {13, 14}
-    assert shares != Simulation(Law(Federated(clients=7)), "0 1").shares(96)
+    assert shares != Simulation(Law(Federated(clients=7)), "0 1").shares(range(96))
+
+
+def test_an_author_has_one_client(run: Run) -> None:
+    owners = [row % 10 for row in range(96)]
+    shares = Simulation(Law(Federated(clients=7)), "0 0").shares(owners)
+    assert sorted(row for rows in shares for row in rows) == list(range(96))
+    authors = [{owners[row] for row in rows} for rows in shares]
+    assert sum(map(len, authors)) == 10 and {len(own) for own in authors} == {1, 2}
 
 
 def test_a_killed_run_goes_on_and_comes_to_the_same_end(run: Run, tmp_path: Path) -> None:
