@@ -71,7 +71,8 @@ class Server:
         try:
             check(update, self.weights)
         except RaptError as error:
-            raise RaptError(f"client {client}, round {round_ + 1}: {error}") from None
+            line = f"client {client}, round {round_ + 1}: {error}"
+            raise RaptError(line) from None
         self._within[client] = norm(update) <= self.clip
         self._updates[client] = clipped(dict(update), self.clip)
 
