@@ -20,7 +20,7 @@ PICTURES := decision.svg:decision-movies-minilm-linear-probe.svg \
 SST2 := external/sst2
 GPU_PYTHON := 3.12
 
-.PHONY: help setup repro prefect report mlflow test quick qlora docs browser benchmark gpu-bundle gpu quality style
+.PHONY: help setup repro prefect report mlflow test quick qlora flower docs browser benchmark gpu-bundle gpu quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -74,6 +74,14 @@ quick: .venv/dev-installed  ## The tests that take seconds, a process for each c
 
 qlora: .venv/qlora .venv/dev-installed  ## The tests of QLoRA, which need bitsandbytes
 	PYTHONPATH=.venv/qlora python -m pytest tests/tuning/test_quantized.py
+
+# Apart from .venv, which it would give older versions of typer, rich, protobuf and FastAPI.
+.venv/flower: .venv/installed requirements-flower.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --upgrade --target $@ --requirement requirements-flower.lock
+	@touch $@
+
+flower: .venv/flower .venv/dev-installed  ## Flower, for training among machines, and its test of processes on this one
+	PYTHONPATH=.venv/flower OMP_NUM_THREADS=1 python -m pytest -m slow tests/federated/test_flower.py
 
 # Apart from .venv: the site's packages would change the versions of the product's.
 .venv/docs: .venv/installed requirements-docs.lock

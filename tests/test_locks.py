@@ -71,3 +71,13 @@ def test_the_lock_is_the_product_and_all_that_it_needs() -> None:
 def test_the_second_lock_is_what_development_needs_beside_it() -> None:
     extra = [line for name in EXTRAS.keys() - APART for line in EXTRAS[name]]
     assert pinned("requirements-dev.lock") == closure(PRODUCT + extra) - closure(PRODUCT)
+
+
+def test_flower_s_lock_has_what_the_product_s_has_not() -> None:
+    """`make flower` installs it apart: a package of the same version there would be a copy."""
+    product, flower = (
+        {line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")}
+        for name in ("requirements.lock", "requirements-flower.lock")
+    )
+    assert "flwr==1.42.0" in flower and not flower & product
+    assert pinned("requirements-flower.lock")

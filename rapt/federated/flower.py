@@ -1,0 +1,343 @@
+"""A federated training over Flower 1.42, which carries the messages. The laws are rapt's.
+
+`flwr run pipelines/flower` starts the server's app, which asks the nodes' (docs/federated.md). On a
+node each message starts a process, which ends with its answer. Flower is no dependency of rapt: it
+lies in .venv/flower, and is imported where it is used alone. So is torch, as a node's first message
+only asks for its number.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from rapt import models, params, paths
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
+
+if TYPE_CHECKING:
+    from rapt.federated.server import Server
+    from rapt.tuning.config import Run
+    from rapt.tuning.inputs import Reader
+    from rapt.tuning.trainer import Trainer
+    from rapt.tuning.tuners import Federated
+
+__all__ = ["client_app", "server_app"]  # noqa: F822 `flwr run` reads here that they are there
+
+Content = dict[str, int | bytes]  # of a message
+RECORD = "rapt"  # its name in Flower's messages
+LOG = logging.getLogger("flwr")  # which `flwr log` shows
+
+
+class Nodes(Protocol):
+    """The machines of the clients, by the number that Flower gives to each."""
+
+    def online(self) -> Collection[int]:
+        """Return those that are connected."""
+
+    def ask(
+        self, kind: Literal["query", "train"], contents: Mapping[int, Content], seconds: float
+    ) -> Iterator[tuple[int, Content | None]]:
+        """Send a message to each node, and yield each one's answer as it comes.
+
+        Args:
+            kind: `query` asks for the client's number, `train` for its change of the weights.
+            contents: of the messages, by node.
+            seconds: after which nobody waits any longer.
+
+        Yields:
+            the node, and its answer; None: an error, or another program's message.
+        """
+
+
+def play(server: Server, nodes: Nodes, seconds: float) -> None:
+    """Play the rounds that are left. A client that does not answer counts as no change.
+
+    Args:
+        server: of the training.
+        nodes: all that there are.
+        seconds: that a round waits for its clients, and the first one for all to be there.
+    """
+    from rapt.federated.server import encoded
+
+    known: dict[int, int] = {}  # the client of each node
+    end = time.monotonic() + seconds
+    while _meet(server, nodes, known, seconds) < server.law.how.clients and time.monotonic() < end:
+        time.sleep(1)
+    while not server.ended:
+        _meet(server, nodes, known, seconds)
+        drawn, round_ = set(server.drawn()), server.round
+        asked = {node: client for node, client in known.items() if client in drawn}
+        content: Content = {"round": round_, "weights": encoded(server.weights)}
+        for node, answer in nodes.ask("train", dict.fromkeys(asked, content), seconds):
+            drawn.remove(asked[node])
+            try:
+                _take(server, asked[node], answer)
+            except RaptError as error:
+                LOG.warning("%s It counts as no change.", error)
+        for client in sorted(drawn):
+            where = f"client {client}, round {round_ + 1}"
+            LOG.warning("%s: got no answer, expected one. It counts as no change.", where)
+        server.close()
+        LOG.info("round %d of %d has ended", server.round, server.law.how.rounds)
+
+
+def _meet(server: Server, nodes: Nodes, known: dict[int, int], seconds: float) -> int:
+    """Ask new nodes for their clients' numbers, forget those that have gone; return how many."""
+    online = nodes.online()
+    for node in known.keys() - set(online):
+        del known[node]
+    new: dict[int, Content] = {node: {} for node in online if node not in known}
+    for node, answer in nodes.ask("query", new, seconds):
+        number, clients = (answer or {}).get("client"), server.law.how.clients
+        if not (isinstance(number, int) and 0 <= number < clients):
+            LOG.warning(
+                "node %d: got client %r, expected a number below %d. It is not asked.",
+                *(node, number, clients),
+            )
+        elif number in known.values():
+            LOG.warning("node %d: got client %d, as another, expected its own.", node, number)
+        else:
+            known[node] = number
+    return len(known)
+
+
+def _take(server: Server, client: int, answer: Content | None) -> None:
+    from rapt.federated.server import decoded
+
+    where = f"client {client}, round {server.round + 1}"
+    if answer is None:
+        raise RaptError(f"{where}: got an error, expected a change. See the log of its node.")
+    round_, change = answer.get("round"), answer.get("change")
+    if not (isinstance(round_, int) and isinstance(change, bytes)):
+        raise RaptError(f"{where}: got another message, expected a change. Take the same rapt.")
+    try:
+        update = decoded(change)
+    except RaptError as error:
+        raise RaptError(f"{where}: {error}") from None
+    server.take(client, round_, update)
+
+
+def serve(config: Mapping[str, Any], nodes: Nodes) -> None:
+    """Train among the nodes, and write the state of the server and at the end the adapter.
+
+    Args:
+        config: of the run, as in pipelines/flower/pyproject.toml.
+        nodes: all that there are.
+
+    Raises:
+        RaptError: the server's project lacks something, or the state is of another training.
+    """
+    from rapt.federated import client
+    from rapt.federated.laws import Law
+    from rapt.federated.server import SavedServer
+    from rapt.tuning import inference_spec
+    from rapt.tuning.model import save
+
+    out = Path(config["out"])
+    run, how = run_of(config, Path(config["release"]))
+    trainer, _ = trainer_of(run)
+    server = SavedServer(Law.of(how), client.learned(trainer), out / "state.safetensors")
+    play(server, nodes, float(config["seconds"]))
+    client.begin_at(trainer, server.weights)
+    with files.atomic(out / "adapter") as scratch:
+        save(trainer.model, scratch, run.backbone_name)
+        statement = files.read_json(paths.statement(run.release))
+        done = replace(run, adapter=scratch)
+        inference_spec.write(done, statement, 0, server.law.statement())
+    LOG.info("%s has the adapter", out / "adapter")
+
+
+def number(node: Mapping[str, Any]) -> int:
+    """Return the number of a node's client, by its configuration.
+
+    Raises:
+        RaptError: it has none.
+    """
+    found = node.get("client")
+    if not isinstance(found, int):
+        raise RaptError(f"client: got {found!r}, expected a number. Start it by --node-config.")
+    return found
+
+
+def change(config: Mapping[str, Any], node: Mapping[str, Any], content: Content) -> Content:
+    """Return how the weights change by a client's steps on its release.
+
+    Args:
+        config: of the run, as in pipelines/flower/pyproject.toml.
+        node: the number of the client, and the folder of its release.
+        content: of the server's message.
+
+    Raises:
+        RaptError: the client's project lacks something, or fits another server.
+    """
+    from rapt.federated import client
+    from rapt.federated.laws import check, generator
+    from rapt.federated.server import decoded, encoded
+    from rapt.tuning.inputs import read_columns
+
+    round_, sent, own = content["round"], content["weights"], number(node)
+    assert isinstance(round_, int) and isinstance(sent, bytes)
+    weights = decoded(sent)
+    run, how = run_of(config, Path(node["release"]))
+    trainer, reader = trainer_of(run)
+    check(weights, client.learned(trainer))
+    columns, vectors = read_columns(paths.seed(run.release, run.k) / "train.parquet")
+    split = run.kind.tokenized(columns, reader, vectors)
+    trainer.run = replace(client.local(run, how), cell=f"client {own}, round {round_ + 1}")
+    seed = generator(str(run.seed), "steps", round_, own).integers(2**63)
+    return {"round": round_, "change": encoded(client.update(trainer, split, weights, int(seed)))}
+
+
+def run_of(config: Mapping[str, Any], release: Path) -> tuple[Run, Federated]:
+    """Return what a server or a client trains, by the params.yaml of its project.
+
+    Raises:
+        RaptError: params.yaml has no such tuner or backbone, or the tuner is of no clients.
+    """
+    from rapt.kinds import kind_of
+    from rapt.tuning.config import Run
+
+    p = params.load()
+    for key, names in (("backbone", p.backbones), ("tuner", p.tuners)):
+        if config[key] not in names:
+            raise RaptError(not_allowed(key, config[key], names))
+    backbone, tuner = p.backbones[config["backbone"]], p.tuners[config["tuner"]]
+    how = getattr(tuner, "federated", None)
+    if how is None:
+        raise RaptError(f"tuners.{config['tuner']}: got no section federated, expected one.")
+    written = paths.backbone(config["backbone"])
+    folder = models.folder(backbone.model, backbone.sha256)
+    run = Run(
+        cell="federated",
+        release=release,
+        k=0,
+        seed=p.seed,
+        backbone=models.of_source(written) if backbone.pretrained else folder,
+        backbone_name=str(written) if backbone.pretrained else backbone.model,
+        backbone_sha256=None if backbone.pretrained else backbone.sha256,
+        encoder=backbone.encoder,
+        tuner=tuner,
+        reconstruction=None,
+        denoising=None,
+        train=p.train,
+        adapter=Path(),  # the server writes one at the end
+        kind=kind_of(files.read_json(paths.statement(release))),
+        decoding=p.decoding,
+    )
+    return run, how
+
+
+def trainer_of(run: Run) -> tuple[Trainer, Reader]:
+    """Return a run's trainer before its first step, and how its model reads texts.
+
+    Raises:
+        RaptError: the backbone does not suit.
+    """
+    import torch
+
+    from rapt.tuning.inference_spec import layer_of
+    from rapt.tuning.inputs import Reader
+    from rapt.tuning.model import adapt, load_backbone
+    from rapt.tuning.trainer import Trainer
+
+    torch.set_num_threads(1)  # with more, sums depend on the number of threads
+    torch.manual_seed(run.seed)
+    backbone, tokenizer = load_backbone(
+        run.backbone,
+        run.quantize,
+        run.frozen,
+        run.encoder,
+        writes=run.kind.is_language_model,
+        causal=run.kind.is_causal,
+        layer=layer_of(files.read_json(paths.statement(run.release))),
+    )
+    reader = Reader(tokenizer, run.train.max_tokens, run.decoding.chat)
+    model = run.kind.model(adapt(backbone, run.tuner), reader, run.train.precision)
+    return Trainer(run, model, reader.pad), reader
+
+
+def __getattr__(name: str) -> Any:
+    """Return one of Flower's two apps."""
+    if name == "server_app":
+        return _server_app()
+    if name == "client_app":
+        return _client_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _server_app() -> Any:
+    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.serverapp import Grid, ServerApp
+
+    class OfGrid:
+        """The nodes that Flower knows."""
+
+        def __init__(self, grid: Grid) -> None:
+            self._grid = grid
+
+        def online(self) -> Collection[int]:
+            return set(self._grid.get_node_ids())
+
+        def ask(
+            self, kind: str, contents: Mapping[int, Content], seconds: float
+        ) -> Iterator[tuple[int, Content | None]]:
+            sent = [
+                Message(RecordDict({RECORD: ConfigRecord(dict(content))}), node, kind)
+                for node, content in contents.items()
+            ]
+            # By the message, as a node might write another's number on its answer.
+            ids = zip(self._grid.push_messages(sent), contents, strict=True)
+            waiting = {message: node for message, node in ids if message}
+            end = time.monotonic() + seconds
+            while waiting and time.monotonic() < end:
+                for reply in self._grid.pull_messages(list(waiting)):
+                    node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                    if node is not None:  # its first answer
+                        yield node, None if reply.has_error() else _read(reply)
+                time.sleep(1)
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        serve(context.run_config, OfGrid(grid))
+
+    return app
+
+
+def _client_app() -> Any:
+    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
+    def reply(message: Message, content: Content) -> Message:
+        return Message(RecordDict({RECORD: ConfigRecord(dict(content))}), reply_to=message)
+
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        return reply(message, {"client": number(context.node_config)})
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        try:
+            return reply(
+                message, change(context.run_config, context.node_config, _read(message) or {})
+            )
+        except RaptError:
+            raise
+        except Exception as error:  # Flower sends its words to the server: they may quote a text
+            raise RaptError(f"got {type(error).__name__}, expected a change.") from None
+
+    return app
+
+
+def _read(message: Any) -> Content | None:
+    """Return the content of one of Flower's messages, None of another program's."""
+    record = message.content.get(RECORD)
+    return None if record is None else dict(record)

@@ -1,0 +1,343 @@
+"""A federated training over Flower: its rounds in this process, and one of processes with TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ruamel.yaml import YAML
+from safetensors.torch import load_file
+
+from rapt.federated import client, flower
+from rapt.federated.flower import Content
+from rapt.federated.laws import Law, Weights
+from rapt.federated.server import SavedServer, Server, encoded
+from rapt.tuning.tuners import Federated
+from rapt.utils.errors import RaptError
+from tests.conftest import ROOT
+from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import release as release
+
+WEIGHTS = {"a": torch.zeros(2, 2), "b": torch.ones(2)}
+HOW = Federated(clients=8, rounds=2, rate=1.0, clip=2.0)
+
+
+class Answers:
+    """Nodes that answer by a function of the node and the message; KeyError: none comes."""
+
+    def __init__(self, answer: Callable[[int, str, Content], Content | None], *nodes: int) -> None:
+        self.answer, self.nodes, self.asked = answer, nodes, 0
+
+    def online(self) -> tuple[int, ...]:
+        return self.nodes
+
+    def ask(
+        self, kind: str, contents: Mapping[int, Content], seconds: float
+    ) -> Iterator[tuple[int, Content | None]]:
+        for node, content in contents.items():
+            self.asked += kind == "train"
+            try:
+                yield node, self.answer(node, kind, content)
+            except KeyError:
+                continue
+
+
+def update(size: float) -> Weights:
+    return {"a": torch.full((2, 2), size), "b": torch.zeros(2)}
+
+
+def sends(size: float, round_: int) -> Content:
+    return {"round": round_, "change": encoded(update(size))}
+
+
+def same(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_who_lies_or_is_away_counts_as_no_change(caplog: pytest.LogCaptureFixture) -> None:
+    """Nodes 20 to 25 are clients 0 to 5; another is 0 as well, and one has no number."""
+
+    def answer(node: int, kind: str, content: Content) -> Content | None:
+        if kind == "query":
+            return {26: {"client": 0}, 27: None}.get(node, {"client": node - 20})
+        round_ = content["round"]
+        assert isinstance(round_, int)
+        answers: dict[int, Content | None] = {
+            20: sends(0.1, round_),
+            21: sends(float("nan"), round_),
+            22: None,
+            23: {"round": round_, "change": b"pickle"},
+            24: sends(0.5, round_ - 1),
+            25: {"greeting": 1},
+        }
+        return answers[node]
+
+    server, honest = Server(Law(HOW), WEIGHTS, "0"), Server(Law(HOW), WEIGHTS, "0")
+    flower.play(server, Answers(answer, *range(20, 28)), 0)
+    while not honest.ended:
+        honest.take(0, honest.round, update(0.1))
+        honest.close()
+    assert same(server.weights, honest.weights)
+    for line in (
+        "client 1, round 1: update.a: got a number that is not finite, expected none. It counts",
+        "client 2, round 2: got an error, expected a change. See the log of its node. It counts",
+        "client 3, round 1: update: got",
+        "client 4: got an update of round 0, expected one of round 1. It came late. It counts",
+        "client 5, round 1: got another message",
+        "client 6, round 1: got no answer",
+        "node 27: got client None, expected a number below 8",
+        "got client 0, as another",
+    ):
+        assert line in caplog.text
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, backbone: Path, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """A folder whose params.yaml has three clients, each with its turn once in three rounds.
+
+    Returns:
+        the configuration of a run.
+    """
+    yaml = YAML(typ="safe")
+    content = yaml.load(ROOT / "tests/every_section.yaml")
+    content["backbones"]["minilm"] |= {"model": str(backbone), "sha256": None}
+    how = {"clients": 3, "rounds": 3, "rate": 0.34, "law": "banded", "clip": 0.5}
+    how |= {"epsilon": 8.0, "delta": 0.01}
+    lora = {"type": "lora", "r": 4, "alpha": 8, "dropout": 0.0, "learning_rate": 0.02}
+    content["tuners"]["clients"] = lora | {"federated": how}
+    yaml.dump(content, tmp_path / "params.yaml")
+    monkeypatch.chdir(tmp_path)
+    return {
+        "backbone": "minilm",
+        "tuner": "clients",
+        "release": str(release),
+        "out": str(tmp_path / "out"),
+        "seconds": 40,
+    }
+
+
+def start_of(run: Any) -> Weights:
+    return client.learned(flower.trainer_of(run)[0])
+
+
+def replayed(config: dict[str, Any], honest: set[int]) -> Weights:
+    """What our server has in the end if these clients answer, and no other one does.
+
+    It takes over the secret of a training that has ended, by which all clients and noise are drawn.
+    """
+    run, how = flower.run_of(config, Path(config["release"]))
+    state = SavedServer(Law.of(how), start_of(run), Path(config["out"]) / "state.safetensors")
+    assert state.ended
+    server = Server(state.law, start_of(run), state._secret)
+    while not server.ended:
+        for number in honest & {*server.drawn()}:
+            content: Content = {"round": server.round, "weights": encoded(server.weights)}
+            answer = flower.change(
+                config, {"client": number, "release": config["release"]}, content
+            )
+            flower._take(server, number, answer)
+        server.close()
+    assert same(state.weights, server.weights)
+    return server.weights
+
+
+def test_clients_of_a_project_make_an_adapter(
+    project: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients 0 and 1 answer; client 2 is of another version."""
+
+    def answer(node: int, kind: str, content: Content) -> Content:
+        own = {"client": node, "release": project["release"]}
+        if kind == "query":
+            return {"client": flower.number(own)}
+        return flower.change(project, own, content) if node < 2 else {"round": 0}
+
+    nodes = Answers(answer, 0, 1, 2)
+    flower.serve(project, nodes)
+    assert nodes.asked == 3
+    assert "client 2, round" in caplog.text
+    weights = replayed(project, {0, 1})
+    adapter = Path(project["out"]) / "adapter"
+    contract = json.loads((adapter / "rapt.json").read_text())
+    assert contract["training"]["clients"] == 3 and contract["training"]["epsilon"] <= 8
+    written = load_file(adapter / "adapter_model.safetensors")
+    learned = {name: w for name, w in weights.items() if "lora" in name}
+    assert len(written) == len(learned)
+    assert sorted(float(w.double().sum()) for w in written.values()) == sorted(
+        float(w.double().sum()) for w in learned.values()
+    )
+    flower.serve(project, nodes)  # it has ended
+    assert nodes.asked == 3
+
+
+def test_a_project_that_does_not_suit_is_refused(project: dict[str, Any]) -> None:
+    folder = Path(project["release"])
+    with pytest.raises(RaptError, match=r"tuners.lora: got no section federated"):
+        flower.run_of(project | {"tuner": "lora"}, folder)
+    with pytest.raises(RaptError, match=r"tuner: got 'client', .* Did you mean 'clients'"):
+        flower.run_of(project | {"tuner": "client"}, folder)
+    with pytest.raises(RaptError, match="client: got None, expected a number"):
+        flower.number({"release": "here"})
+    content: Content = {"round": 0, "weights": encoded(WEIGHTS)}
+    with pytest.raises(RaptError, match="got 2 weights with other names"):
+        flower.change(project, {"client": 0, "release": project["release"]}, content)
+
+
+def test_only_its_apps_need_flower() -> None:
+    code = "import sys, rapt.federated.flower as f; assert not {'flwr', 'torch'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'agent_app'"):
+        flower.agent_app  # noqa: B018
+
+
+# The real thing
+
+# Client 1 answers NaN, and client 2 says that it works, and does not end.
+LYING = """
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+from safetensors.numpy import load, save
+
+from rapt.federated.flower import client_app
+
+app = ClientApp()
+
+
+@app.query()
+def query(message, context):
+    return client_app(message, context)
+
+
+@app.train()
+def train(message, context):
+    if context.node_config["client"] == 0:
+        return client_app(message, context)
+    if context.node_config["client"] == 2:
+        Path("working").touch()
+        time.sleep(600)
+    content = message.content["rapt"]
+    change = {name: np.full_like(w, np.nan) for name, w in load(content["weights"]).items()}
+    record = ConfigRecord({"round": content["round"], "change": save(change)})
+    return Message(RecordDict({"rapt": record}), reply_to=message)
+"""
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """An authority, and a key and a certificate for the loopback that it signed."""
+    folder.mkdir()
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
+    signs = ["-CA", "ca.pem", "-CAkey", "ca.key", "-days", "1", "-extfile", "names"]
+    for command in (
+        ["req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test"],
+        ["req", *curve[:-2], "-keyout", "key.pem", "-out", "ask.pem", "-subj", "/CN=127.0.0.1"],
+        ["x509", "-req", "-in", "ask.pem", "-out", "cert.pem", *signs],
+    ):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+    return {name: str(folder / f"{name}.pem") for name in ("ca", "key", "cert")}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def until(true: Callable[[], bool], seconds: float = 180) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_processes_over_tls_of_which_one_is_killed_and_one_lies(
+    project: dict[str, Any], tmp_path: Path
+) -> None:
+    flwr = pytest.importorskip("flwr", reason="needs Flower: make flower")
+    apart = Path(flwr.__file__).parents[1]
+    tls, port = certificates(tmp_path / "tls"), free_port()
+    app = tmp_path / "app"
+    app.mkdir()
+    made = (ROOT / "pipelines/flower/pyproject.toml").read_text()
+    (app / "pyproject.toml").write_text(
+        made.replace("rapt.federated.flower:client_app", "lying:app")
+    )
+    (app / "lying.py").write_text(LYING)
+    home = tmp_path / "home"
+    home.mkdir()
+    connection = f'address = "127.0.0.1:{port}"\nroot-certificates = "{tls["ca"]}"\n'
+    (home / "config.toml").write_text(f"[superlink.test]\n{connection}")
+    environment = os.environ | {
+        "PATH": f"{apart / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{apart}:{ROOT}",
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(name: str, *command: object) -> None:
+        with (tmp_path / f"{name}.log").open("wb") as log:
+            started[name] = subprocess.Popen(
+                [sys.executable, str(apart / "bin" / str(command[0])), *map(str, command[1:])],
+                cwd=tmp_path,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def log(name: str) -> str:
+        return (tmp_path / f"{name}.log").read_text()
+
+    try:
+        keys = ["--ssl-ca-certfile", tls["ca"], "--ssl-certfile", tls["cert"]]
+        keys += ["--ssl-keyfile", tls["key"], "--disable-runtime-dependency-installation"]
+        start("link", "flower-superlink", "--host", "127.0.0.1", "--port", port, *keys)
+        until(lambda: listens(port))
+        for number in range(3):
+            node = f'client={number} release="{project["release"]}"'
+            where = ["--superlink", f"127.0.0.1:{port}", "--root-certificates", tls["ca"]]
+            own = ["--port", free_port(), "--node-config", node]
+            start(f"node-{number}", "flower-supernode", *where, *own)
+        run = " ".join(f"{key}={json.dumps(value)}" for key, value in project.items())
+        start("run", "flwr", "run", app, "test", "--stream", "--run-config", run)
+        until((tmp_path / "working").exists)
+        os.killpg(started["node-2"].pid, signal.SIGKILL)
+        assert started["run"].wait(180) == 0
+    finally:
+        for name, process in started.items():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            print(name, log(name), sep="\n")
+    told = " ".join(log("run").split())
+    assert re.search(r"client 1, round \d: update\.\S+: got a number that is not finite", told)
+    assert re.search(r"client 2, round \d: got no answer", told)
+    assert "client 0, round" not in told
+    assert (tmp_path / "out/adapter/rapt.json").exists()
+    replayed(project, {0})
