@@ -117,8 +117,8 @@ def _take(server: Server, client: int, answer: Content | None) -> None:
         raise RaptError(f"{where}: got another message, expected a change. Take the same rapt.")
     try:
         update = decoded(change)
-    except RaptError as error:
-        raise RaptError(f"{where}: {error}") from None
+    except RaptError:
+        raise RaptError(f"{where}: got {len(change)} bytes, expected safetensors.") from None
     server.take(client, round_, update)
 
 
@@ -325,14 +325,13 @@ def _client_app() -> Any:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
+        content = _read(message) or {}
         try:
-            return reply(
-                message, change(context.run_config, context.node_config, _read(message) or {})
-            )
+            return reply(message, change(context.run_config, context.node_config, content))
         except RaptError:
             raise
         except Exception as error:  # Flower sends its words to the server: they may quote a text
-            raise RaptError(f"got {type(error).__name__}, expected a change.") from None
+            raise RaptError(f"client: got {type(error).__name__}, expected a change.") from None
 
     return app
 
