@@ -195,7 +195,7 @@ class Writer(TaskModel):
 
     def scores(self, activations: Tensor, batch: Batch) -> Tensor:
         """Refuse: a text is written token by token (`rapt.tuning.writing`)."""
-        raise NotImplementedError
+        raise NotImplementedError  # who scores asks the kind of task, which writes
 
     def loss(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the negative log-likelihood of a token of each text, on average over the texts.
