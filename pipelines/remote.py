@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -196,11 +197,17 @@ class Sides(Slots):
             self._pause(0)  # which raises if the flow has stopped meanwhile
             if self._finishing.is_set():
                 raise Stopped
-            run = run_deployment(
-                self._deployment, parameters=parameters, tags=[_tag(self._own)], timeout=0
+            begin = partial(  # a second attempt finds the run of a first whose answer was lost
+                run_deployment,
+                self._deployment,
+                parameters=parameters,
+                tags=[_tag(self._own)],
+                timeout=0,
+                idempotency_key=str(uuid.uuid4()),
             )
-            assert isinstance(run, FlowRun)
-            run, state = self._ended(run)
+            begun = self._patiently(begin)
+            assert isinstance(begun, FlowRun)
+            run, state = self._ended(begun)
             if state.is_completed():
                 return run.total_run_time.total_seconds()
             if not state.is_crashed() or not pauses:
@@ -213,7 +220,7 @@ class Sides(Slots):
         heartbeat = Heartbeat()
         with get_client(sync_client=True) as client:
             while True:
-                run = client.read_flow_run(run.id)
+                run = self._patiently(partial(client.read_flow_run, run.id))
                 if run.state and run.state.is_final():
                     return run, run.state
                 if self._finishing.is_set() and run.state and run.state.is_scheduled():

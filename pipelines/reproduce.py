@@ -26,7 +26,7 @@ from pipelines.artifacts import Bar
 from pipelines.progress import console, show, show_end, show_running, span
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 
 CTRL_C = "Ctrl-C"
 # Seconds without the end of a stage, after which a line says what runs.
@@ -190,8 +190,9 @@ def _end(schedule: Schedule, name: str, future: PrefectFuture[Outcome]) -> None:
         return
     if isinstance(result, CommandError):
         show(result)
-    elif isinstance(result, RaptError) and not isinstance(result, Stopped):
-        console.print(str(result), style="red", markup=False)
+    elif isinstance(result, Exception) and not isinstance(result, Stopped):
+        whose = "" if isinstance(result, RaptError) else f"{name}: "
+        console.print(f"{whose}{described(result)}", style="red", markup=False)
     success = future.state.is_completed()
     schedule.end(name, success=success)
     outcome = "cached" if success else "failed"

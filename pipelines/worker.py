@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 from prefect import flow
 from ruamel.yaml import YAML
 
@@ -34,7 +35,7 @@ from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
 DVC_API = (sys.executable, "-P", dvc_api.__file__)
-# Seconds before each retry while a remote is unavailable: a minute and a half in all.
+# Seconds before each retry while a remote or Prefect's server is away: a minute and a half.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
 
@@ -77,14 +78,14 @@ def _lock_file(stages: dict[str, Any]) -> bytes:
 
 
 def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
-    """Call, and retry after growing pauses: a remote may be unavailable for a minute.
+    """Call, and retry after growing pauses: a remote or Prefect's server may be away for a minute.
 
     Not for a stage, whose retry would fail like the first attempt.
     """
     for seconds in PAUSES:
         try:
             return call()
-        except RaptError:
+        except (RaptError, httpx.HTTPError):
             pause(seconds)
     return call()
 

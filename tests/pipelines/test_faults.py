@@ -177,7 +177,7 @@ def suspended(flow: subprocess.Popen[str], folder: Path) -> psutil.Process:
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
-    wait_until(lambda: "1-b" in toy.names())
+    wait_until(lambda: "1-b" in toy.names(), 240)  # its first start makes the database
     children = psutil.Process(flow.pid).children()
     (prefect,) = [child for child in children if "server" in child.cmdline()]
     prefect.kill()

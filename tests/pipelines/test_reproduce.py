@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from dvc.utils.serialize import load_yaml, modify_yaml
 
@@ -15,11 +16,11 @@ from tests.pipelines.conftest import SIDES, make
 
 def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    answers = iter([RaptError("away"), RaptError("away"), "back"])
+    answers = iter([RaptError("away"), httpx.ReadTimeout(""), "back"])
 
     def call() -> str:
         answer = next(answers)
-        if isinstance(answer, RaptError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
