@@ -13,7 +13,8 @@ import typer
 from pipelines import cache, graph
 from pipelines.checkout import git
 from pipelines.progress import console, show
-from pipelines.slots import INTERRUPTED, CommandError, Slots, Stopped, only_one, snapshot
+from pipelines.served import CommandError
+from pipelines.slots import INTERRUPTED, Slots, Stopped, only_one, snapshot
 from rapt.commands import check
 from rapt.params import Params
 from rapt.utils import process

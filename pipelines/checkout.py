@@ -12,7 +12,6 @@ from configobj import ConfigObj
 from pipelines.cache import forget_lost
 from rapt.utils.errors import RaptError
 
-DVC = (sys.executable, "-m", "dvc")
 # `python` in the stages' commands is the interpreter that runs this.
 PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 INSTEAD = (

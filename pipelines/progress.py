@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.schedule import Remaining, Schedule
-from pipelines.slots import CommandError
+from pipelines.served import CommandError
 
 # Plain lines, even if they are wider than the terminal or go to a file.
 console = Console(stderr=True, highlight=False, soft_wrap=True)

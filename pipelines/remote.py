@@ -31,13 +31,14 @@ from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
 from pipelines import dvc_api, graph
-from pipelines.checkout import DVC, git, tree, worktree
+from pipelines.checkout import git, tree, worktree
 from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
+from pipelines.served import CommandError, Served
 from pipelines.server import no_answer
-from pipelines.slots import CommandError, Slots, Stays, Stopped
-from pipelines.worker import DVC_API, PAUSES, execute, patiently
+from pipelines.slots import Slots, Stays, Stopped
+from pipelines.worker import PAUSES, patiently
 from rapt import params, paths
 from rapt.data.config import FilesSource
 from rapt.measures.statement import UNPROTECTED
@@ -60,16 +61,18 @@ class Desk:
     def __init__(self, slots: Slots, needs: dict[str, graph.Needs]) -> None:
         """Lay it out beside the slots, which are cleared together with it."""
         root, cache = slots.root, slots.cache
-        self._home = {"RAPT_HOME": str(root)}
-        self._logs = root / paths.LOGS
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
         self._path = worktree(root, root / paths.STATE / "slots/desk", slots.commit, cache)
+        # Without a shell nothing runs here that the cache lacks.
+        variables = {"RAPT_HOME": str(root), "SHELL": shutil.which("false") or "false"}
+        self._dvc = Served(self._path, root / paths.LOGS, variables)
+        self.close = self._dvc.kill
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
             relative = os.path.relpath(cache, (self._path / ".dvc").resolve())
-            self._execute("desk", *DVC, "config", "--local", "cache.dir", relative)
+            self._dvc.run("desk", "config", "--local", "cache.dir", relative)
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -88,7 +91,7 @@ class Desk:
         """Bring what a stage made into the cache here; False where nobody has made it yet."""
         try:
             with self._guard:
-                self._execute(stage, *DVC_API, "bring", stage, **self._home)
+                self._run(stage, "bring", stage)
         except CommandError as error:
             if error.code == dvc_api.NOTHING:
                 return False
@@ -98,13 +101,11 @@ class Desk:
     def _send(self, stage: str, needs: graph.Needs) -> Lock | None:
         if not needs:
             return {}
-        # Without a shell nothing runs here that the cache lacks.
-        nothing = shutil.which("false") or "false"
-        self._execute(stage, *DVC, "repro", "-q", *needs, SHELL=nothing)
+        self._run(stage, "repro", "-q", *needs)
         if self._is_bare(stage):
             return None
         paths = [path for outs in needs.values() for path in outs]
-        self._execute(stage, *DVC_API, "give", *paths)
+        self._run(stage, "give", *paths)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
             name: {
@@ -114,8 +115,9 @@ class Desk:
             for name, outs in needs.items()
         }
 
-    def _execute(self, stage: str, *command: str, **environment: str) -> None:
-        execute(self._path, stage, *command, logs=self._logs, **environment)
+    def _run(self, stage: str, step: str, *arguments: str) -> None:
+        self._dvc.wake()
+        self._dvc.run(f"{stage}.{step}", step, *arguments)
 
     def _is_bare(self, stage: str) -> bool:
         """Whether a stage takes text that nothing protects, or what was made of such."""
@@ -152,6 +154,7 @@ class Sides(Slots):
         with ExitStack() as stack:
             stack.callback(self.close)
             self._desk = Desk(self, self._needs)
+            self._open.callback(self._desk.close)
             self._own = self._open.enter_context(
                 published(self.root, self.commit, self._repository)
             )

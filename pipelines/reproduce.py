@@ -25,7 +25,8 @@ from pipelines import graph, server
 from pipelines.artifacts import Bar
 from pipelines.progress import console, show, show_end, show_running, span
 from pipelines.schedule import Durations, Lease, Schedule
-from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
+from pipelines.served import CommandError
+from pipelines.slots import BACKOFF, Slots, Stays, Stopped, gpus
 from rapt.utils.errors import RaptError, described
 
 CTRL_C = "Ctrl-C"

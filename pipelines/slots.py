@@ -9,14 +9,11 @@ cache.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import queue
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,10 +22,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
-from pipelines import dvc_api, graph
+from pipelines import graph
 from pipelines.cache import remove_damaged
-from pipelines.checkout import PATH, environment, forget_others, git, head, worktree
+from pipelines.checkout import environment, forget_others, git, head, worktree
 from pipelines.schedule import Lease
+from pipelines.served import CommandError, Served
 from rapt import paths
 from rapt.utils import files, process
 from rapt.utils.device import VISIBLE, has_gpu, is_apple
@@ -36,17 +34,9 @@ from rapt.utils.errors import RaptError
 
 # The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
-LINES_SHOWN = 20
 INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
-# Failures that may not recur: a process killed for memory, a GPU out of memory, a lock of DVC's
-# that was held for too long.
-MAY_PASS = re.compile(
-    r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock"
-    # PyTorch's, Python's and NumPy's messages when the machine is out of memory.
-    r"|can't allocate memory|\bMemoryError\b|Unable to allocate"
-)
 # How the drivers list GPUs, and their ids in that. HIP counts them as ROCm does.
 DRIVERS = (
     (("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"), r"^\S+"),
@@ -69,82 +59,6 @@ class Stays(Exception):
     """The stage's inputs turned out not to be allowed to leave this machine."""
 
 
-class CommandError(RaptError):
-    """A failed command, with the log that says why.
-
-    The message goes to Prefect's server, which may be another machine; the log stays here.
-    """
-
-    def __init__(self, name: str, code: int, log: Path) -> None:
-        """Say that the command called `name` ended with exit code `code`."""
-        super().__init__(f"{name}: exit {code}")
-        self.code, self.log = code, log
-
-    def tail(self) -> str:
-        """Return the last lines of the log; of a progress bar, only its last state."""
-        text = self.log.read_text(errors="replace")
-        lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
-        return "\n".join([line for line in lines if line.strip()][-LINES_SHOWN:])
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether the command may succeed in a retry with nothing changed."""
-        return self.code < 0 or MAY_PASS.search(self.tail()) is not None
-
-
-class Slot:
-    """A checkout, and the process that runs DVC in it."""
-
-    def __init__(self, path: Path, environment: dict[str, str]) -> None:
-        """Start the process; it dies with this thread."""
-        self.path = path
-        self._environment = environment
-        self._process = self._start()
-
-    def wake(self) -> None:
-        """Start the process again if it was killed with its last stage."""
-        if self._process.poll() is not None:
-            self._process = self._start()
-
-    def dvc(self, *arguments: str, log: Path, gpu: str | None = None, sharing: int = 1) -> int:
-        """Run a command of DVC; return its exit code, negative for a signal.
-
-        Its stages see only the GPU `gpu`, or none. Of a GPU they take one of `sharing` parts.
-        """
-        assert self._process.stdin and self._process.stdout
-        # On a GPU its memory decides, unless the user does.
-        users = os.environ.get("RAPT_WORKERS", "")
-        workers = users if gpu else self._environment["RAPT_WORKERS"]
-        # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
-        where = os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu"
-        environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "HIP_VISIBLE_DEVICES": gpu or ""}
-        environment |= {"RAPT_DEVICE": where, "RAPT_WORKERS": workers, "RAPT_CARDS": "1"}
-        environment |= {"RAPT_PER_GPU": str(sharing)}
-        order = {"arguments": arguments, "log": str(log), "environment": environment}
-        with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        return int(answer) if answer else self._process.wait() or 1
-
-    def kill(self) -> None:
-        """Kill the process and the stage that it runs."""
-        with suppress(ProcessLookupError):  # it has just ended
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            process.tethered(sys.executable, "-P", dvc_api.__file__, "serve"),
-            cwd=self.path,
-            env=os.environ | PATH | self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C in the terminal does not reach it
-        )
-
-
 class Slots:
     """The slots of one flow, as a context manager: no process of theirs outlives it."""
 
@@ -155,8 +69,8 @@ class Slots:
         # How many stages may run on other machines beside these.
         self.ahead = 0
         self.cache = graph.cache_dir(root)
-        self._slots: list[Slot] = []
-        self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
+        self._slots: list[Served] = []
+        self._free: queue.SimpleQueue[Served] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
         self._stopped = threading.Event()
@@ -198,7 +112,7 @@ class Slots:
             with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
-            log = self._dvc(slot, stage, "repro", stage, gpu=lease.gpu, sharing=lease.sharing)
+            log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
             self._free.put(slot)
         if RESTORED.format(stage) in log.read_text(errors="replace"):
@@ -249,35 +163,29 @@ class Slots:
             # Forced twice: a worktree whose creation was interrupted is locked.
             git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
-    def _worktree(self, name: str) -> Slot:
+    def _worktree(self, name: str) -> Served:
         """Create a slot on a worktree of the snapshot."""
         project = worktree(self.root, self._folder / name, self.commit, self.cache)
         return self._slot(project, environment(project, self.root))
 
-    def _slot(self, path: Path, variables: dict[str, str]) -> Slot:
+    def _slot(self, path: Path, variables: dict[str, str]) -> Served:
         with self._unless_stopped():
-            slot = Slot(path, variables | _share(self.count))
+            slot = Served(path, self.root / paths.LOGS, variables | _seen(None, self.count))
             self._slots.append(slot)
         return slot
 
-    def _dvc(
-        self, slot: Slot, name: str, *arguments: str, gpu: str | None = None, sharing: int = 1
-    ) -> Path:
+    def _dvc(self, slot: Served, name: str, *arguments: str, **environment: str) -> Path:
         """Run DVC in a slot on behalf of `name`; return its log.
 
         Raises:
             CommandError: it failed.
             Stopped: the flow has stopped meanwhile.
         """
-        log = self.root / paths.LOGS / f"{name.replace('/', '-')}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"")
-        code = slot.dvc(*arguments, log=log, gpu=gpu, sharing=sharing)
-        if self._stopped.is_set():
-            raise Stopped
-        if code:
-            raise CommandError(name, code, log)
-        return log
+        try:
+            return slot.run(name, *arguments, **environment)
+        finally:
+            if self._stopped.is_set():
+                raise Stopped
 
     @contextmanager
     def _unless_stopped(self) -> Iterator[None]:
@@ -342,10 +250,21 @@ def _is_shared(lock: Path) -> bool:
     return True
 
 
-def _share(count: int) -> dict[str, str]:
-    """Return a slot's part of the cores, as variables of its environment."""
+def _seen(lease: Lease | None, count: int) -> dict[str, str]:
+    """Return what a stage sees, as variables: its part of the cores, and one GPU or none."""
     cores = str(max(1, process.cores() // count))
-    return {"RAPT_WORKERS": cores, "OMP_NUM_THREADS": cores}
+    gpu = lease and lease.gpu
+    return {
+        "OMP_NUM_THREADS": cores,
+        # On a GPU its memory decides, unless the user does.
+        "RAPT_WORKERS": os.environ.get("RAPT_WORKERS", "") if gpu else cores,
+        # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
+        "RAPT_DEVICE": os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu",
+        "CUDA_VISIBLE_DEVICES": gpu or "",
+        "HIP_VISIBLE_DEVICES": gpu or "",
+        "RAPT_CARDS": "1",
+        "RAPT_PER_GPU": str(lease.sharing if lease else 1),
+    }
 
 
 def _listed(names: list[str]) -> str:

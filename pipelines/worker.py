@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import io
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,17 +20,16 @@ import httpx
 from prefect import flow
 from ruamel.yaml import YAML
 
-from pipelines import dvc_api, heartbeat
+from pipelines import heartbeat
 from pipelines.cache import remove_damaged
-from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
+from pipelines.checkout import environment, forget_others, git, use_cache
 from pipelines.reproduce import retried
-from pipelines.slots import CommandError
+from pipelines.served import Served
 from rapt import paths
-from rapt.utils import files, process
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
-DVC_API = (sys.executable, "-P", dvc_api.__file__)
 # Seconds before each retry while a remote or Prefect's server is away: a minute and a half.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
@@ -50,24 +45,24 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         lock: the stage's needs: entries of dvc.lock, of stages upstream.
     """
     with heartbeat.beating(), own_folder() as folder:
-        run = partial(
-            execute, folder, stage, logs=folder / paths.LOGS, **environment(folder, folder)
-        )
         patiently(lambda: _checkout(folder, repository, commit))
         remove_damaged(folder / ".dvc/cache", folder / paths.STATE / "cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
+        dvc = Served(folder, folder / paths.LOGS, environment(folder, folder))
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
-            patiently(lambda: run(*DVC_API, "take", *needs))
+            patiently(lambda: dvc.run(f"{stage}.take", "take", *needs))
         # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
         @retried
         def reproduce() -> None:
+            dvc.wake()
             forget_others(folder)
-            run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
+            dvc.run(f"{stage}.repro", "repro", "--single-item", stage, RAPT_COMMIT=source)
 
         reproduce()
-        patiently(lambda: run(*DVC_API, "send", stage))
+        patiently(lambda: dvc.run(f"{stage}.send", "send", stage))
+        dvc.kill()
 
 
 def _lock_file(stages: dict[str, Any]) -> bytes:
@@ -113,21 +108,3 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
     git(folder, "checkout", "--quiet", "--force", "--detach", commit)
     git(folder, "clean", "-ffdxq", "--exclude=/.rapt", "--exclude=/.dvc/cache")
     use_cache(folder, folder / ".dvc/cache")
-
-
-def execute(folder: Path, stage: str, *command: str, logs: Path, **variables: str) -> None:
-    """Run DVC or its API in `folder` on behalf of `stage`, with a log in `logs`."""
-    step = command[len(DVC)]
-    log = logs / f"{stage.replace('/', '-')}.{step}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
-        done = subprocess.run(
-            process.tethered(*command),
-            cwd=folder,
-            env=os.environ | PATH | variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    if done.returncode:
-        raise CommandError(f"{stage}: {step}", done.returncode, log)

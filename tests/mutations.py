@@ -444,8 +444,8 @@ FAULTS = (
     Fault("pipelines/schedule.py", "left[name] -= now - started", "left[name] -= 0"),
     Fault(
         "pipelines/slots.py",
-        'environment = {"CUDA_VISIBLE_DEVICES": gpu or "",',
-        'environment = {"CUDA_VISIBLE_DEVICES": gpu or "0",',
+        '"CUDA_VISIBLE_DEVICES": gpu or "",',
+        '"CUDA_VISIBLE_DEVICES": gpu or "0",',
     ),
 )
 

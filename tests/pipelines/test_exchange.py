@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import dvc_api
-from pipelines.slots import Slot
+from pipelines.served import CommandError, Served
 from tests.pipelines.conftest import FILES, Toy, make
 
 pytestmark = pytest.mark.slow  # each starts DVC several times
@@ -47,15 +47,17 @@ class Machine:
     """A clone with a cache of its own, and a process that runs DVC in it."""
 
     toy: Toy
-    slot: Slot
+    slot: Served
 
     def dvc(self, *arguments: str, check: bool = True) -> int:
         """Run a command of DVC or of dvc_api."""
-        log = self.toy.root / ".rapt/log"
         self.slot.wake()
-        code = self.slot.dvc(*arguments, log=log)
-        assert not check or code == 0, log.read_text()
-        return code
+        try:
+            self.slot.run("dvc", *arguments)
+        except CommandError as error:
+            assert not check, error.tail()
+            return error.code
+        return 0
 
     def send(self, stage: str, *how: str) -> None:
         """Make a stage's outs, and push them."""
@@ -89,7 +91,7 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
     found = []
     for name in ("user", "worker"):
         toy = make(tmp_path / name, "", GIVEN | {".dvc/config": config})
-        slot = Slot(toy.root, {"RAPT_HOME": str(toy.root), "RAPT_WORKERS": "1"})
+        slot = Served(toy.root, toy.root / ".rapt/logs", {"RAPT_HOME": str(toy.root)})
         found.append(Machine(toy, slot))
     yield found[0], found[1]
     for machine in found:

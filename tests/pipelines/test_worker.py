@@ -9,7 +9,7 @@ import httpx
 import pytest
 from dvc.utils.serialize import load_yaml, modify_yaml
 
-from pipelines import worker
+from pipelines import dvc_api, worker
 from rapt.utils.errors import RaptError
 from tests.pipelines.conftest import SIDES, make
 
@@ -44,7 +44,7 @@ def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
     toy.run(sys.executable, "-m", "dvc", "repro", "-q", "validate")
     (tmp_path / "remote").mkdir()
     (tmp_path / "remote/runs").touch()
-    send = [*worker.DVC_API, "send", "validate"]
+    send = [sys.executable, "-P", dvc_api.__file__, "send", "validate"]
     assert toy.run(*send, check=False).returncode == 1
     (tmp_path / "remote/runs").unlink()
     assert toy.run(*send, check=False).returncode == 0
