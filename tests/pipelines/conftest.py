@@ -15,6 +15,7 @@ import pytest
 
 import pipelines  # noqa: F401  (before Prefect)
 
+PATIENCE = 600  # seconds, for what comes in a few where nothing else runs
 FLOW = (sys.executable, str(Path(__file__).with_name("toy_flow.py")))
 VALIDATE = """\
 stages:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT
-from tests.pipelines.conftest import SIDES, Toy, make
+from tests.pipelines.conftest import PATIENCE, SIDES, Toy, make
 
 TRAIN = [f"train-{eta}-{seed}" for eta in ("1", "2", "inf") for seed in "ab"]
 PROVIDER = [*TRAIN[:4], "merge"]
@@ -83,7 +83,7 @@ class Machines:
 
     def run(self) -> str:
         flow = self.start()
-        output = flow.communicate(timeout=300)[0]
+        output = flow.communicate(timeout=PATIENCE)[0]
         assert flow.returncode == 0, output
         return output
 
@@ -152,7 +152,7 @@ def started(toy: Toy, folder: Path) -> Iterator[Machines]:
     finally:
         for process in machines.started:
             kill(process.pid)  # an idle Prefect worker sometimes ignores a request to end
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
 
 
 def md5(content: bytes) -> str:

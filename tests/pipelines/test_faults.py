@@ -25,7 +25,7 @@ import pytest
 
 from pipelines import dvc_api, server
 from pipelines.slots import INTERRUPTED
-from tests.pipelines.conftest import FILES, Toy, make
+from tests.pipelines.conftest import FILES, PATIENCE, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
 from tests.reporting import synthetic, test_mlflow_mirror
 
@@ -49,7 +49,7 @@ def test_a_killed_stage_is_started_again(toy: Toy, expected: dict[str, str]) -> 
         flag.unlink()
     for victim in (alone, psutil.Process(below).ppid()):
         os.kill(victim, signal.SIGKILL)
-    output = flow.communicate(timeout=120)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 0, output
     assert output.count("which may pass") == 2
     assert toy.outcome() == expected
@@ -58,9 +58,9 @@ def test_a_killed_stage_is_started_again(toy: Toy, expected: dict[str, str]) -> 
 
 def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, str]) -> None:
     flow, lock = toy.start(), toy.root / "dvc.lock"
-    wait_until(lock.exists, 120)
+    wait_until(lock.exists)
     flow.kill()
-    flow.communicate(timeout=60)
+    flow.communicate(timeout=PATIENCE)
     # DVC leaves such a file if it is killed while copying.
     part = toy.root / "reports/cells/.6ZrR0dPDkYcOXVgQUHqTYg.tmp"
     part.parent.mkdir(exist_ok=True)
@@ -116,7 +116,7 @@ def test_a_dvc_that_runs_keeps_its_place(toy: Toy) -> None:
     assert f"another DVC command at work in this folder (pid {other.pid})" in done.stderr
     assert json.loads((toy.root / ".dvc/tmp/rwlock").read_text()) == record
     flag.unlink()
-    assert other.wait(60) == 0
+    assert other.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(("end", "folder"), [("Ctrl-C", ".rapt/slots/all"), ("kill", ".")])
@@ -133,12 +133,12 @@ def test_broken_off_while_it_collects(done: Toy, end: str, folder: str) -> None:
     dvc = suspended(flow, toy.root / folder)
     if end == "kill":
         flow.kill()
-        flow.communicate(timeout=60)
+        flow.communicate(timeout=PATIENCE)
     else:
         for _ in range(2):
             os.killpg(flow.pid, signal.SIGINT)
             time.sleep(0.5)  # two signals that are pending at once become one
-        output = flow.communicate(timeout=60)[0]
+        output = flow.communicate(timeout=PATIENCE)[0]
         assert output.strip().splitlines()[-1] == INTERRUPTED
         assert "Traceback" not in output
     wait_until(lambda: not alive(dvc.pid))
@@ -177,13 +177,13 @@ def suspended(flow: subprocess.Popen[str], folder: Path) -> psutil.Process:
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
-    wait_until(lambda: "1-b" in toy.names(), 240)  # its first start makes the database
+    wait_until(lambda: "1-b" in toy.names())
     children = psutil.Process(flow.pid).children()
     (prefect,) = [child for child in children if "server" in child.cmdline()]
     prefect.kill()
     wait_until(lambda: not alive(prefect.pid))
     flag.unlink()
-    output = flow.communicate(timeout=120)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 2
     assert "prefect: got no answer of its server any more, expected one. Finished stages" in output
     assert "Traceback" not in output
@@ -213,12 +213,12 @@ def test_a_flow_and_the_mlflow_server_killed_while_it_fills_mlflow(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_until(lambda: answers(port), 240)
+    wait_until(lambda: answers(port))
     flow = mirrored.start()
     begun = logged_files(folder, 3)
     assert flow.poll() is None
     flow.kill()
-    output = flow.communicate(timeout=60)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert "MLflow" not in output
     assert toy.outcome() == expected
     assert set(logged(folder)) < test_mlflow_mirror.expected(experiment)
@@ -228,7 +228,7 @@ def test_a_flow_and_the_mlflow_server_killed_while_it_fills_mlflow(
     assert flow.poll() is None
     os.killpg(shown.pid, signal.SIGKILL)
     shown.wait()
-    output = flow.communicate(timeout=400)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 0, output
     assert "warning" not in output
     assert toy.outcome() == expected
@@ -246,7 +246,7 @@ def logged_files(folder: Path, number: int) -> int:
         found[:] = folder.glob("mlartifacts/**/statement.json")
         return len(found) >= number
 
-    wait_until(enough, 240)
+    wait_until(enough)
     return len(found)
 
 
@@ -326,7 +326,7 @@ def test_a_file_edited_while_stages_run(toy: Toy, expected: dict[str, str]) -> N
     before = mark.read_text()
     mark.write_text('MARK = "second"\n')
     flag.unlink()
-    output = flow.communicate(timeout=120)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 2
     assert re.search(r"got changes while the flow ran \(rapt/mark\.py\)", output)
     assert not (toy.root / "dvc.lock").exists()

@@ -12,6 +12,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from pipelines.remote import WARNING
+from tests.pipelines.conftest import PATIENCE
 from tests.pipelines.machines import (
     CELLS,
     EVERY_STAGE,
@@ -71,15 +72,15 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
         machines.add_worker(name)
     flags = [machines.toy.flag(f"wait-{name}") for name in PROVIDER[:4]]
     flow = machines.start()
-    wait_until(lambda: len(set(machines.toy.names()) & set(PROVIDER)) == 3, 300)
+    wait_until(lambda: len(set(machines.toy.names()) & set(PROVIDER)) == 3)
     started = [name for name in PROVIDER if name in machines.toy.names()]
     remote.go()
     for flag in flags:
         flag.unlink()
     for name in started:
-        wait_until(partial(machines.sending_has_failed, name.replace("-", "@", 1)), 120)
+        wait_until(partial(machines.sending_has_failed, name.replace("-", "@", 1)))
     remote.come_back()
-    output = flow.communicate(timeout=400)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 0, output
     assert WARNING in output
     assert machines.toy.outcome() == serial

@@ -14,7 +14,7 @@ import pytest
 from prefect import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tests.pipelines.conftest import SIDES, make
+from tests.pipelines.conftest import PATIENCE, SIDES, make
 from tests.pipelines.machines import EVERY_STAGE, PROVIDER, Machines, kill, started
 from tests.pipelines.machines import pool as pool
 from tests.pipelines.test_reproduce import alive, wait_until
@@ -40,14 +40,14 @@ def test_what_dies_is_started_again_and_what_fails_at_the_next_start(
     flags = [machines.toy.flag(f"wait-{name}") for name in dying]
     broken = machines.toy.flag("break-train-2-b")
     flow = machines.start()
-    wait_until(lambda: set(dying) <= set(machines.toy.names()), 240)
+    wait_until(lambda: set(dying) <= set(machines.toy.names()))
     machines.process_of("train-1-a").kill()
     stage = machines.process_of("train-1-b")
     next(p for p in stage.parents() if "prefect.engine" in p.cmdline()).kill()
     wait_until(lambda: not alive(stage.pid), 10)
     for flag in flags:
         flag.unlink()
-    output = flow.communicate(timeout=400)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 1
     assert "Traceback" not in output
     assert output.strip().splitlines()[-1].startswith("failed: train@2-b; skipped")
@@ -70,14 +70,14 @@ def test_a_run_of_a_machine_that_is_silent_is_started_on_another(
     machine = machines.add_worker("one")
     flag = machines.toy.flag("wait-train-1-a")
     flow = machines.start()
-    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    wait_until(lambda: "train-1-a" in machines.toy.names())
     kill(machine.pid, signal.SIGSTOP)
     machines.add_worker("two")
-    wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 300)
+    wait_until(lambda: machines.toy.names().count("train-1-a") == 2)
     assert machines.ran_on("two").count("train-1-a") == 1
     kill(machine.pid, signal.SIGCONT)
     flag.unlink()
-    output = flow.communicate(timeout=400)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 0, output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
@@ -89,28 +89,28 @@ def test_the_next_start_completes_what_was_broken_off(
     """Interrupted by Ctrl-C before a worker begins, twice while one runs, then by all deaths."""
     flag = machines.toy.flag("wait-train-1-a")
     flow = machines.start()
-    wait_until(lambda: waiting(machines) > 0, 240)
+    wait_until(lambda: waiting(machines) > 0)
     os.killpg(flow.pid, signal.SIGINT)
-    interrupted(flow, 60)
+    interrupted(flow)
     assert waiting(machines) == 0
 
     started = machines.add_worker("one")
     flow = machines.start()
-    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    wait_until(lambda: "train-1-a" in machines.toy.names())
     stage = machines.process_of("train-1-a")
     for _ in range(2):
         os.killpg(flow.pid, signal.SIGINT)
         time.sleep(0.5)  # two signals that are pending at once become one
-    interrupted(flow, 120)
+    interrupted(flow)
     assert machines.toy.git("ls-remote", "origin") == ""
     assert machines.toy.leftovers() == []
-    wait_until(lambda: not alive(stage.pid), 120)
+    wait_until(lambda: not alive(stage.pid))
 
     flow = machines.start()
-    wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 240)
+    wait_until(lambda: machines.toy.names().count("train-1-a") == 2)
     for pid in (started.pid, flow.pid):
         kill(pid)
-    flow.communicate(timeout=60)
+    flow.communicate(timeout=PATIENCE)
     assert machines.toy.git("ls-remote", "origin").count("refs/rapt/") == 1
     assert not (machines.toy.root / "dvc.lock").exists()
 
@@ -126,8 +126,8 @@ def test_the_next_start_completes_what_was_broken_off(
     assert machines.toy.git("ls-remote", "origin") == ""
 
 
-def interrupted(flow: subprocess.Popen[str], seconds: float) -> None:
-    output = flow.communicate(timeout=seconds)[0]
+def interrupted(flow: subprocess.Popen[str]) -> None:
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 1
     assert output.strip().splitlines()[-1].startswith("interrupted")
     assert "Traceback" not in output

@@ -24,12 +24,12 @@ from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
+from tests.pipelines.conftest import PATIENCE
 from tests.pipelines.test_reproduce import wait_until
 from tests.release.test_pool import NAMES, SECRET, content, write
 
 FLOW = (sys.executable, "-m", "pipelines.privatize")
 ROWS = 6_000
-SECONDS = 600  # for a flow, on a loaded machine
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +58,10 @@ def test_two_workers_leave_the_bytes_of_one_process_though_one_is_killed(
         text=True,
     )
     begun = "out.parts/files/*.parts/000000.json"
-    wait_until(lambda: any(tmp_path.glob(begun)) or flow.poll() is not None, SECONDS)
+    wait_until(lambda: any(tmp_path.glob(begun)) or flow.poll() is not None)
     assert flow.poll() is None, flow.communicate()[0]
     psutil.Process(next(iter(cluster.workers.values())).pid).kill()
-    said = flow.communicate(timeout=SECONDS)[0]
+    said = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 0, said
     assert "Traceback" not in said
     assert f"{3 * ROWS} documents" in said

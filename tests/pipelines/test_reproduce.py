@@ -13,14 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.pipelines.conftest import Toy, make
+from tests.pipelines.conftest import PATIENCE, Toy, make
 
 pytestmark = pytest.mark.slow
 
 EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -136,7 +136,7 @@ def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
 
     children = started_by(flow, toy)
     flow.kill()
-    flow.communicate(timeout=60)
+    flow.communicate(timeout=PATIENCE)
     wait_until(lambda: not any(map(alive, children)), 10)
     assert toy.leftovers() != []
     assert not (toy.root / "dvc.lock").exists()
@@ -160,7 +160,7 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
     os.killpg(flow.pid, signal.SIGINT)  # as the terminal's Ctrl-C does
     for flag in flags:
         flag.unlink()
-    output = flow.communicate(timeout=60)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == 1
     assert "Ctrl-C again" in output
     assert output.strip().splitlines()[-1].startswith("interrupted")
@@ -190,7 +190,7 @@ def test_ctrl_c_twice_or_a_request_to_end_stops_at_once_and_changes_nothing(
     for number in signals:
         os.killpg(flow.pid, number)
         time.sleep(0.2)  # two that are pending at once are one
-    output = flow.communicate(timeout=60)[0]
+    output = flow.communicate(timeout=PATIENCE)[0]
     assert flow.returncode == code
     assert "Traceback" not in output
     assert not last or output.strip().splitlines()[-1].startswith(last)

@@ -16,6 +16,7 @@ from prefect.settings import PREFECT_API_URL, Profile, temporary_settings
 from pipelines import server
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
+from tests.pipelines.conftest import PATIENCE
 from tests.pipelines.test_reproduce import wait_until
 
 
@@ -34,12 +35,12 @@ def test_flows_use_the_projects_server_while_it_runs(
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    wait_until(server.ADDRESS.exists, 120)
+    wait_until(server.ADDRESS.exists)
     with temporary_settings({PREFECT_API_URL: None}), server.running():
         assert PREFECT_API_URL.value() == f"http://127.0.0.1:{port}/api"
         assert httpx.get(f"http://127.0.0.1:{port}/api/health").is_success
     kept.send_signal(signal.SIGINT)
-    assert kept.wait(60) == 0
+    assert kept.wait(PATIENCE) == 0
     assert not server.ADDRESS.exists()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/api/health")
