@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from pipelines.progress import show_end, show_running
+from pipelines.reproduce import _end
 from pipelines.schedule import Lease, Schedule
+from pipelines.slots import Stopped
+from rapt.utils.errors import RaptError
 from tests.pipelines.test_schedule import durations, plan
 
 
@@ -39,3 +44,21 @@ def test_a_quiet_flow_says_what_runs(
     monkeypatch.setattr("time.monotonic", lambda: at + 60)
     show_running(schedule)
     assert capsys.readouterr().err == "running: a x 60 s  about 2 min left\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (httpx.ReadTimeout("no answer"), ["a@x: ReadTimeout: no answer"]),
+        (RaptError("a: got 1, expected 2."), ["a: got 1, expected 2."]),
+        (Stopped(), []),
+    ],
+)
+def test_a_stage_that_failed_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, lines: list[str]
+) -> None:
+    schedule = Schedule(plan({"a@x": ""}), 1, [], durations(tmp_path))
+    schedule.next()
+    state = SimpleNamespace(result=lambda *, raise_on_failure: error, is_completed=lambda: False)
+    _end(schedule, "a@x", SimpleNamespace(wait=lambda: None, state=state))  # type: ignore[arg-type]
+    assert capsys.readouterr().err.splitlines() == [*lines, "1 of 1  a x  failed"]
