@@ -246,9 +246,9 @@ class Toy:
         return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One Prefect server for all tests: each start takes seconds."""
+    """One Prefect server for these tests: a start takes seconds, and an idle one works on."""
     from prefect.settings import PREFECT_API_URL
     from prefect.testing.utilities import prefect_test_harness
 
@@ -256,7 +256,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield PREFECT_API_URL.value()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for the servers that flows start themselves: the first makes the database."""
     return tmp_path_factory.mktemp("prefect")
@@ -282,7 +282,7 @@ def toy(tmp_path: Path, server: str) -> Toy:
     return make(tmp_path, server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def reproduced(tmp_path_factory: pytest.TempPathFactory, server: str) -> Toy:
     """The toy after a serial `dvc repro`: to be copied, not changed."""
     toy = make(tmp_path_factory.mktemp("serial"), server)
@@ -290,7 +290,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory, server: str) -> Toy:
     return toy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def expected(reproduced: Toy) -> dict[str, str]:
     """The outcome of serial `dvc repro` on the toy."""
     return reproduced.outcome()
@@ -305,7 +305,7 @@ def done(reproduced: Toy, tmp_path: Path) -> Toy:
     return toy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serial(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
     """The outcome of serial `dvc repro` on the toy with two sides."""
     toy = make(tmp_path_factory.mktemp("serial"), server, SIDES)

@@ -116,7 +116,7 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
                 process.send_signal(number)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pool(server: str) -> None:
     """The work pool and the deployment that prefect.yaml describes."""
     environment = os.environ | {"PREFECT_API_URL": server}
