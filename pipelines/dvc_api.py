@@ -7,7 +7,7 @@ DVC, as it runs beside the code of another snapshot:
     python dvc_api.py send STAGE        push a stage's outs, and its entry of the run-cache
     python dvc_api.py bring STAGE       fetch the outs of a stage that the remote knows
     python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
-    python dvc_api.py gather LOCK …     add the entries of other lock files to dvc.lock
+    python dvc_api.py gather OLD NEW …  add the new entries of other lock files to dvc.lock
 
 Outs go by DVC's own push and pull, and stages run by `dvc repro`. The rest is here for five
 reasons:
@@ -39,7 +39,7 @@ from dvc.repo.reproduce import plan_repro
 from dvc.stage import PipelineStage
 from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
 from dvc.stage.serialize import to_single_stage_lockfile
-from dvc.utils.serialize import load_yaml, modify_yaml
+from dvc.utils.serialize import YAMLFileCorruptedError, load_yaml, modify_yaml
 
 __all__ = ["DvcException", "LockError", "PipelineStage", "Repo"]
 
@@ -135,13 +135,14 @@ def take(repo: Repo, *outs: str) -> int:
     return 0
 
 
-def gather(repo: Repo, *locks: str) -> int:
+def gather(repo: Repo, old: str, *locks: str) -> int:
     """Add the entries of other checkouts' lock files to dvc.lock, in the order of `dvc repro`.
 
-    `dvc repro` would write the whole file once for each stage. It has to run the rest: from the
-    first stage that has an entry in none of the files.
+    All began with the file `old`, so what differs from it is new. `dvc repro` would write the whole
+    file once for each stage. It has to run the rest: from the first stage that has an entry in none
+    of the files.
     """
-    others = [load_yaml(path).get("stages", {}) for path in locks if os.path.exists(path)]
+    began, *others = map(_stages, (old, *locks))
     order = plan_repro(repo.index.graph, repo.stage.collect("dvc.yaml"))
     with modify_yaml("dvc.lock") as lock:
         lock.setdefault("schema", "2.0")
@@ -149,12 +150,20 @@ def gather(repo: Repo, *locks: str) -> int:
         for name in (stage.name for stage in order):
             known = own.get(name)
             # Without outs: a lost stage (pipelines/cache.py) that another checkout made again.
-            made = [other[name] for other in others if other.get(name, {}).get("outs")]
-            if entry := next((entry for entry in made if entry != known), known):
+            made = [e for each in (own, *others) if (e := each.get(name)) and e.get("outs")]
+            new = [entry for entry in made if entry != began.get(name)]
+            if entry := next(iter(new + made), known):
                 own[name] = entry
             else:
                 break
     return 0
+
+
+def _stages(path: str) -> dict[str, dict[str, list[object]]]:
+    """Return a lock file's entries, none where there is none or it is being written."""
+    with suppress(FileNotFoundError, YAMLFileCorruptedError):
+        return load_yaml(path).get("stages", {})
+    return {}
 
 
 def _bring_sidecars(repo: Repo, outs: list[dict[str, str]]) -> None:

@@ -34,6 +34,7 @@ from rapt.utils.errors import RaptError
 
 # The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
+MANY = 8  # stages upstream, from which on it pays to gather what other slots made of them
 INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
@@ -112,6 +113,8 @@ class Slots:
             with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
+            if len(lease.stage.upstream) > MANY:
+                self._gather(slot)
             log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
             self._free.put(slot)
@@ -121,13 +124,8 @@ class Slots:
 
     def assemble(self) -> None:
         """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
-        locks = [str(slot.path / "dvc.lock") for slot in self._slots]
         slot = self._worktree("all")
-        # `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
-        # stage whose entry is missing, or whose outs are.
-        self._dvc(slot, "gather", "gather", *locks)
-        with suppress(CommandError):  # an entry is old and its outs are gone
-            self._dvc(slot, "dvc checkout", "checkout", "--quiet")
+        self._gather(slot)
         self._dvc(slot, "dvc repro", "repro")
         # They are no edits: DVC removes a stage's outs before the stage sees that a flow runs.
         outs = graph.uncached(self.root)
@@ -142,6 +140,18 @@ class Slots:
                 shutil.copyfile(slot.path / name, scratch)
         main = self._slot(self.root, {})
         self._dvc(main, "dvc checkout", "checkout", "--quiet", "--force", "dvc.yaml")
+
+    def _gather(self, slot: Served) -> None:
+        """Take over what other slots have made.
+
+        `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
+        stage whose entry is missing, or whose outs are.
+        """
+        others = [other.path for other in self._slots if other is not slot]
+        locks = [str(path / "dvc.lock") for path in (self.root, *others)]
+        self._dvc(slot, "gather", "gather", *locks)
+        with suppress(CommandError):  # an entry is old and its outs are gone
+            self._dvc(slot, "dvc checkout", "checkout", "--quiet")
 
     def finish(self) -> None:
         """Do nothing: every leased stage already runs."""

@@ -41,6 +41,7 @@ NAMES = [
     "dvc.lock:LockError",
     "dvc.stage:PipelineStage",
     "dvc.stage.cache:RunCacheNotFoundError",
+    "dvc.utils.serialize:YAMLFileCorruptedError",
 ]
 # Of an open repository, one of its stages and one of the outs.
 REPO = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dvc.utils.serialize import load_yaml
 
 from pipelines import slots
 from pipelines.graph import Stage
@@ -17,7 +18,7 @@ from pipelines.schedule import Lease
 from rapt.utils.device import VISIBLE
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
-from tests.pipelines.conftest import FILES, make
+from tests.pipelines.conftest import FILES, Toy, make
 
 NVIDIA = {"nvidia-smi": "echo GPU-a; echo GPU-b"}
 AMD = {"rocm-smi": "echo device,Device Name; echo card0,0x740f; echo card1,0x740f"}
@@ -97,6 +98,30 @@ def test_an_edit_while_it_collects_is_seen(tmp_path: Path, monkeypatch: pytest.M
         toy.git("clean", "-fdq", "rapt", "stages")
     assert not (toy.root / "dvc.lock").exists()
     assert not (toy.root / "reports/metrics.json").exists()
+
+
+@pytest.mark.slow
+def test_a_slot_takes_over_what_others_made_anew(
+    done: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And keeps its own, though the others still have the old."""
+    monkeypatch.chdir(done.root)
+    (done.root / "rapt/mark.py").write_text('MARK = "second"')
+    with slots.Slots(done.root, 2) as here:
+        for key in ("1-a", "1-b"):
+            here.reproduce(Lease(Stage(f"cell@{key}", ()), None))
+        mine, other = here._slots
+        made = {key: lock(slot)[f"cell@{key}"] for key, slot in (("1-a", mine), ("1-b", other))}
+        before = lock(mine)
+        here._gather(mine)
+        assert lock(mine) == before | {f"cell@{key}": entry for key, entry in made.items()}
+        assert before["cell@1-b"] != made["1-b"]
+        assert (mine.path / "reports/cells/1-b.txt").read_text() == "1-b second"
+
+
+def lock(slot: slots.Served) -> dict[str, Any]:
+    stages: dict[str, Any] = load_yaml(slot.path / "dvc.lock")["stages"]
+    return stages
 
 
 @pytest.mark.slow
