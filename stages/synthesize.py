@@ -9,6 +9,7 @@ from rapt.grid import released
 from rapt.privacy.released import strings
 from rapt.synthesis.base import Draw, PrivateTexts, synthesize
 from rapt.synthesis.judged import judge
+from rapt.synthesis.membership import Canaries, told
 from rapt.synthesis.statement import statement
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
@@ -29,10 +30,10 @@ def main(task: str, synthesizer: str, epsilon: str, embedding: str) -> None:
     made, judged = [], []
     with files.atomic(paths.release(task, name)) as folder:
         for k in range(p.seeds):
-            names = (k, task, synthesizer, epsilon)
-            made.append(
-                synthesize(how, private, Draw(float(epsilon), folder_of_model, p.seed, names))
-            )
+            draw = Draw(float(epsilon), folder_of_model, p.seed, (k, task, synthesizer, epsilon))
+            canaries = Canaries.draw(len(raw), how.canaries, draw.stream("canaries"))
+            kept = canaries.kept(len(raw))
+            made.append(synthesize(how, private.of(kept), draw))
             labels = [label for label, own in enumerate(made[k].texts) for _ in own]
             words = [text.words for text in tagger.texts(chain(*made[k].texts))]
             if len({*labels}) < 2:
@@ -46,7 +47,9 @@ def main(task: str, synthesizer: str, epsilon: str, embedding: str) -> None:
                 tagged["test"].select(["example_id", "segment", "words", "label"]),
             )
             train, test = (tagged[split]["words"].to_pylist() for split in ("train", "test"))
-            judged.append(judge(words, train, test, paths.MINILM))
+            figures = told(words, train, test, canaries, how.delta, paths.MINILM)
+            near = judge(words, [train[row] for row in kept], test, paths.MINILM)
+            judged.append({"epsilon": float(epsilon), **near, **figures})
         facts = {"task": task, "method": synthesizer, "embedding": embedding, **of_task.facts()}
         table = EmbeddingTable(paths.table(embedding))
         files.write_json(paths.statement(folder), statement(how, epsilon, made, table, facts))

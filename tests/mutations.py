@@ -309,6 +309,8 @@ FAULTS = (
     Fault("rapt/synthesis/aug_pe.py", "minlength=len(synthetic)) / sqrt(k)", "minlength=9)"),
     Fault("rapt/synthesis/aug_pe.py", "return sqrt(rounds) / gaussian", "return 1 / gaussian"),
     Fault("rapt/synthesis/aug_pe.py", "counted + sigma * rng", "counted + 0.5 * sigma * rng"),
+    Fault("rapt/synthesis/membership.py", "self.rows[~self.is_in]", "self.rows[self.is_in]"),
+    Fault("rapt/synthesis/membership.py", "/ (len(found) * len(sizes))", "* len(sizes)"),
     Fault(
         "rapt/synthesis/generator.py",
         'model_copy(update={"private": how})',

@@ -42,6 +42,10 @@ class PrivateTexts(NamedTuple):
     labels: NDArray[np.int64]
     names: Sequence[str]
 
+    def of(self, rows: NDArray[np.int64]) -> PrivateTexts:
+        """Return some of the texts, by their rows."""
+        return PrivateTexts([self.texts[row] for row in rows], self.labels[rows], self.names)
+
 
 class Made(NamedTuple):
     """What a synthesizer made.
@@ -114,6 +118,12 @@ class Synthesizer(Section, ABC):
         lt=1,
         description="share of ε that the sizes of the classes cost; 0: all classes are equally "
         "large",
+    )
+    canaries: int = Field(
+        0,
+        ge=0,
+        description="training texts of which a fair coin leaves each out: which of them the "
+        "synthetic texts betray is a lower bound on ε; 0: all texts are used",
     )
     prompt: Annotated[str, holds(LABEL)] = Field(
         LABEL, description="public words before a text of a class, whose name takes {label}'s place"

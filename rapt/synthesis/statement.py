@@ -22,7 +22,7 @@ NOT_COVERED = (
     "Copies add up: whoever has k of them has k times the loss.",
     "The test split, whose texts are the real ones: it stays with the user, for the score.",
     "Settings that were chosen by looking at private texts, and the figures of how near the "
-    "synthetic texts come to them.",
+    "synthetic texts come to them and of what they tell of each.",
     "Questions to a model that is tuned on it: they are sent as they are.",
     "Texts that the language model has read before: it may repeat them whatever epsilon is.",
     "The seed of params.yaml: whoever knows it can draw the noise again.",
@@ -85,6 +85,7 @@ def statement(
             "type": how.type,
             "of_counts": how.counts * float(epsilon),
             "of_texts": made[0].spent,
+            "canaries": how.canaries,
             "texts": [[len(own) for own in copy.texts] for copy in made],
             "empty": [copy.empty for copy in made],
         },

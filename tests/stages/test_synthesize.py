@@ -12,6 +12,7 @@ import pytest
 
 from rapt import params, paths
 from rapt.results.gates import stop
+from rapt.synthesis.base import Draw, Made, PrivateTexts
 from rapt.utils import files
 from stages import gate_private, synthesize, train
 from tests.serving.conftest import write_gpt2
@@ -71,6 +72,7 @@ def test_synthetic_texts_are_gated_and_tuned_on(private: Path, in_this_process: 
         assert one != other
         seeds = files.read_json(paths.judged("mine", f"{name}-4"))["seeds"]
         assert all(0 <= seed["copied"] <= 1 and isfinite(seed["distance"]) for seed in seeds)
+        assert all(seed["membership"]["members"] == 24 and "audit" not in seed for seed in seeds)
 
         report = gate_private.of_synthetic(release, params.load(), FACTS | {"method": name})
         stop({"gate": report})
@@ -81,6 +83,35 @@ def test_synthetic_texts_are_gated_and_tuned_on(private: Path, in_this_process: 
         assert found["counts"] == {"train": len(rows["train"]), "test": 24}
         contract = files.read_json(paths.adapter(cell) / "seed-0/rapt.json")
         assert contract["statement"]["eta"] == "inf"  # questions are asked as they are
+
+
+@pytest.mark.slow
+def test_a_canary_left_out_reaches_no_synthesizer_and_no_text_the_figures(
+    private: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A synthesizer that copies: another half of the texts in each copy."""
+    seen = []
+
+    def copied(_: Any, texts: PrivateTexts, draw: Draw) -> Made:
+        seen.append(texts.texts)
+        pairs = [*zip(texts.texts, texts.labels, strict=True)]
+        return Made([[text for text, of in pairs if of == label] for label in (0, 1)], {}, 0)
+
+    monkeypatch.setattr(synthesize, "synthesize", copied)
+    with edited() as content:
+        content["synthesizers"]["aug-pe"]["canaries"] = 24
+    synthesize.main("mine", "aug-pe", "4", "minilm")
+    seeds = files.read_json(paths.judged("mine", "aug-pe-4"))["seeds"]
+    assert seen[0] != seen[1]
+    for texts, seed in zip(seen, seeds, strict=True):
+        assert len(texts) == seed["membership"]["members"] == 24 - seed["membership"]["others"]
+        assert seed["membership"]["nearest"]["auc"]["value"] > 0.7
+        assert (seed["epsilon"], seed["audit"].keys()) == (4.0, {"shown", "most"})
+    told = files.read_json(paths.statement(paths.release("mine", "aug-pe-4")))
+    assert told["synthesizer"]["canaries"] == 24
+    shown = "".join(capfd.readouterr()) + paths.judged("mine", "aug-pe-4").read_text()
+    private_texts = files.read_parquet("data/raw/mine/train.parquet")["text"].to_pylist()
+    assert not [text for text in private_texts if text in shown]
 
 
 @pytest.mark.slow
