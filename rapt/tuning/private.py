@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rapt.tuning import ghost
 from rapt.tuning.accounting import noise_for, spent
 from rapt.tuning.gradients import GradientStep
 from rapt.utils.errors import RaptError
@@ -52,7 +53,7 @@ class PrivateGradients:
         expected: qn, the units in a batch on average.
         clip: C, which `quantile` changes.
         at_a_time: 1 where the gradients of single texts are computed one by one; None: Opacus
-            computes those of many at once.
+            computes those of many at once, or `ghost` their norms and sum.
     """
 
     def __init__(
@@ -102,9 +103,13 @@ class PrivateGradients:
             self.noise = beside_count(self.total, self.counts)
         run = trainer.run
         # What is computed again in a backward pass, or summed over the texts, is no single text's.
-        by_layer = run.tuner.by_layer and not run.train.gradient_checkpointing and not run.denoising
+        apart = not run.train.gradient_checkpointing and not run.denoising
+        by_layer = run.tuner.by_layer and apart
         self.by_layer = by_layer and self.authors is None
-        self.at_a_time = None if by_layer else 1
+        self.ghost = None
+        if apart and not by_layer and run.tuner.learns == "backbone" and self.authors is None:
+            self.ghost = ghost.proved(trainer)
+        self.at_a_time = None if by_layer or self.ghost else 1
         if self.by_layer:
             from opacus.grad_sample import GradSampleHooks  # takes seconds to import
 
@@ -129,7 +134,11 @@ class PrivateGradients:
     def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Cut a batch by size; by authors, where these are the unit."""
         if self.authors is None:
-            yield from (rows[start : start + size] for start in range(0, len(rows), size))
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                if self.ghost:
+                    self.ghost.begin(len(part))
+                yield part
         else:
             yield from (list(own) for _, own in groupby(rows, self._author_of.__getitem__))
 
@@ -196,16 +205,27 @@ class PrivateStep(GradientStep):
 
     def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
         """Clip the gradient of each of a part's texts, or that of its author, and add it."""
-        (task if other is None else task + other).backward()
+        loss = task if other is None else task + other
+        if self._of.ghost:
+            of_texts = self._of.ghost.read(loss)
+            sums = of_texts.weighted(self._factors(of_texts.squares.sqrt()))
+            for weight, total in zip(self.weights, self._sums, strict=True):
+                if weight in sums:
+                    total += sums[weight]
+            return
+        loss.backward()
         each = [self._of_texts(weight) for weight in self.weights]
         held = [gradients for gradients in each if gradients is not None]
         squares = [gradients.flatten(1).double().square().sum(1) for gradients in held]
-        norms = torch.stack(squares).sum(0).sqrt()
-        self._surplus += float(((norms <= self._of.clip).double() - 0.5).sum())
-        scales = scaled(norms, self._of.clip, self._of.how.clipping)
+        scales = self._factors(torch.stack(squares).sum(0).sqrt())
         for total, gradients in zip(self._sums, each, strict=True):
             if gradients is not None:
                 total += torch.einsum("n,n...->...", scales.to(gradients), gradients)
+
+    def _factors(self, norms: Tensor) -> Tensor:
+        """Return the factors of gradients with such norms (n,), and count those within C."""
+        self._surplus += float(((norms <= self._of.clip).double() - 0.5).sum())
+        return scaled(norms, self._of.clip, self._of.how.clipping)
 
     def end(self) -> None:
         """Add the noise, and divide by the units of a batch on average."""
