@@ -161,7 +161,7 @@ def _squares(layer: nn.Module, read: Tensor, gradient: Tensor) -> Tensor:
 
 def _of_vectors(layer: nn.Module, read: Tensor, gradient: Tensor) -> dict[Any, Tensor]:
     """Compute the gradients of a layer's vectors, (n, size) of each, by running it again."""
-    own = dict(layer.named_parameters())
+    own: dict[str, Any] = dict(layer.named_parameters())
 
     def along(weights: dict[str, Tensor], one: Tensor, of_output: Tensor) -> Tensor:
         output: Tensor = functional_call(layer, weights, (one[None],))
@@ -199,9 +199,9 @@ def _compare(ghost: Ghost, trainer: Trainer) -> None:
     if not isinstance(model, Pooled):
         raise RaptError(f"private: got a {type(model).__name__}, expected a head on a mean.")
     generator = torch.Generator().manual_seed(0)
-    size = model.backbone.get_input_embeddings().num_embeddings
-    tokens = [torch.randint(size, (length,), generator=generator).tolist() for length in LENGTHS]
-    split = Split.of_lists(tokens, text=[[True] * length for length in LENGTHS])
+    words: Any = model.backbone.get_input_embeddings()
+    tokens = [torch.randint(len(words.weight), (n,), generator=generator).tolist() for n in LENGTHS]
+    split = Split.of_lists(tokens, text=[[True] * n for n in LENGTHS])
 
     def loss(rows: list[int]) -> Tensor:
         batch = collate(split, rows, trainer.pad).to(trainer.device)
