@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rapt.tuning import ghost
 from rapt.tuning.accounting import noise_for, spent
 from rapt.tuning.gradients import GradientStep
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
+    from rapt.tuning.ghost import Ghost
     from rapt.tuning.trainer import Trainer
     from rapt.tuning.tuners import Clipping, Private
 
@@ -106,9 +106,11 @@ class PrivateGradients:
         apart = not run.train.gradient_checkpointing and not run.denoising
         by_layer = run.tuner.by_layer and apart
         self.by_layer = by_layer and self.authors is None
-        self.ghost = None
+        self.ghost: Ghost | None = None
         if apart and not by_layer and run.tuner.learns == "backbone" and self.authors is None:
-            self.ghost = ghost.proved(trainer)
+            from rapt.tuning.ghost import proved  # it imports models, which a server lacks
+
+            self.ghost = proved(trainer)
         self.at_a_time = None if by_layer or self.ghost else 1
         if self.by_layer:
             from opacus.grad_sample import GradSampleHooks  # takes seconds to import
