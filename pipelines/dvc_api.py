@@ -26,6 +26,7 @@ reasons:
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -64,7 +65,11 @@ def serve() -> None:
         for stream in (1, 2):
             _redirect(order["log"], stream, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         arguments = order["arguments"]
-        code = main(*arguments) if arguments[0] in STEPS else dvc.cli.main(arguments)
+        try:
+            code = main(*arguments) if arguments[0] in STEPS else dvc.cli.main(arguments)
+        except Exception:  # a remote that is away is no reason to start anew
+            traceback.print_exc()
+            code = 1
         sys.stdout.flush()
         sys.stderr.flush()
         print(code, file=answers, flush=True)

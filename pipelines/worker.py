@@ -49,19 +49,23 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         remove_damaged(folder / ".dvc/cache", folder / paths.STATE / "cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         dvc = Served(folder, folder / paths.LOGS, environment(folder, folder))
+
+        def run(step: str, *arguments: str, **variables: str) -> None:
+            dvc.wake()
+            dvc.run(f"{stage}.{step}", step, *arguments, **variables)
+
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
-            patiently(lambda: dvc.run(f"{stage}.take", "take", *needs))
+            patiently(lambda: run("take", *needs))
         # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
         @retried
         def reproduce() -> None:
-            dvc.wake()
             forget_others(folder)
-            dvc.run(f"{stage}.repro", "repro", "--single-item", stage, RAPT_COMMIT=source)
+            run("repro", "--single-item", stage, RAPT_COMMIT=source)
 
         reproduce()
-        patiently(lambda: dvc.run(f"{stage}.send", "send", stage))
+        patiently(lambda: run("send", stage))
         dvc.kill()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evidence import private_prediction as module
@@ -35,4 +36,8 @@ def test_votes_that_are_known() -> None:
 
 def test_the_file_is_what_the_answers_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert json.loads((ROOT / module.OUT).read_text()) == module.figures()
+    kept, found = (
+        pd.json_normalize(figures).iloc[0].to_dict()
+        for figures in (json.loads((ROOT / module.OUT).read_text()), module.figures())
+    )
+    assert kept == pytest.approx(found, rel=1e-9)  # processors differ in the last digits
