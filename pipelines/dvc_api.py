@@ -87,7 +87,7 @@ def send(repo: Repo, name: str) -> int:
     repo.push([name])
     here, remote = repo.cache.legacy, _remote(repo)
     for out in stage.outs:
-        if (sidecar := _sidecar(out.def_path)) and os.path.exists(sidecar):
+        if (sidecar := _sidecar(out.def_path)) and os.path.isfile(sidecar):
             there = _sidecar_there(remote, out.hash_info.value)
             generic.copy(here.fs, sidecar, remote.fs, there)
     entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]

@@ -93,6 +93,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _synthesized(p)
     yield from dict.fromkeys(_of_units(p))
     yield from _pretrained(p)
+    yield from _public_labels(p)
 
 
 def _allowed(
@@ -169,8 +170,7 @@ def _words_alone(p: Params) -> Iterable[str]:
 def _pretrained(p: Params) -> Iterable[str]:
     """What a backbone reads before is public, and of the sweep, which fetches it."""
     sweep = p.sweep
-    private = {*sweep.train, *(study.task for study in p.studies.values())}
-    public = [task for task in sweep.tasks if task not in private]
+    public = _public_tasks(p)
     used = {*sweep.backbones, *(study.backbone for study in p.studies.values())}
     for name, backbone in p.backbones.items():
         how, key = backbone.pretrained, f"backbones.{name}"
@@ -191,6 +191,33 @@ def _pretrained(p: Params) -> Iterable[str]:
                 f"{p.methods[how.method].releases.name}, expected one that releases "
                 f"{NEEDED['aligned']}."
             )
+
+
+def _public_tasks(p: Params) -> list[str]:
+    """Return the tasks of the sweep, which fetches them, that are not tuned on."""
+    private = {*p.sweep.train, *(study.task for study in p.studies.values())}
+    return [task for task in p.sweep.tasks if task not in private]
+
+
+def _public_labels(p: Params) -> Iterable[str]:
+    """A provider who learns from a public task answers with the classes of the private one."""
+    labelled = [name for name in p.sweep.train if name in p.tasks and p.tasks[name].names]
+    for name, public in p.public_labels.items():
+        key = f"public_labels.{name}"
+        if name not in labelled:
+            yield not_allowed("public_labels", name, labelled)
+        elif public == name:
+            yield f"{key}: got {public} itself, expected the name of a public task."
+        elif public not in _public_tasks(p):
+            yield not_allowed(key, public, _public_tasks(p))
+        elif (own := _form(p.tasks[name])) != (other := _form(p.tasks[public])):
+            yield f"{key}: got {public} with {other}, expected a task with {own}."
+
+
+def _form(task: Task) -> str:
+    """What a model of one task must share with another to answer its texts, in words."""
+    of = "pairs" if getattr(task, "text_pair", None) else "texts"
+    return f"{of} of kind {task.kind}, labels {', '.join(sorted(task.names or ())) or 'none'}"
 
 
 def _gradients(p: Params) -> Iterable[str]:
@@ -350,6 +377,8 @@ def _uses(p: Params) -> Iterable[tuple[str, str, str]]:
     for method, task in released:
         if task in p.tasks and (needs := p.kind(task).needs_of_release):
             yield method, f"task {task} of kind {p.tasks[task].kind}", needs
+    for method in sweep.methods if p.public_labels else ():
+        yield method, "public_labels", "has_words"
     for method, _, tuner in dict.fromkeys(tuned):
         if tuner in p.tuners and p.tuners[tuner].reads_words:
             yield method, f"tuner {tuner}", "has_words"

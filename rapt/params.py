@@ -226,6 +226,11 @@ class Params(Section):
     sweep: Sweep
     embedding: Name = Field(description="of sweep.embeddings, the one that privatizes")
     studies: dict[Name, Study] = Field(description="cells off the grid")
+    public_labels: dict[Name, Name] = Field(
+        {},
+        description="task of sweep.train: public task of sweep.tasks with the same classes, from "
+        "which a provider learns without labels of yours",
+    )
     tasks: dict[Name, AnyTask] = Field(description="data sets")
     gate: Gate = Gate()
     tagger: str = Field(

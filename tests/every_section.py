@@ -15,6 +15,13 @@ Edit = Callable[[dict[str, Any]], Any]
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 
 
+def add_public_labels(content: dict[str, Any]) -> None:
+    """Give the tuned task a public one with the same classes."""
+    content["tasks"]["reviews"] = copy.deepcopy(content["tasks"]["movies"])
+    content["sweep"]["tasks"].append("reviews")
+    content["public_labels"] = {"movies": "reviews"}
+
+
 def lines(edit: str | Edit) -> list[str]:
     """Return the lines about params that were edited: `KEY=VALUE; ~KEY` sets one, drops one."""
     content = copy.deepcopy(EVERY)

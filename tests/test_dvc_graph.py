@@ -13,8 +13,9 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from rapt import grid, params, paths, presets
+from rapt import grid, params, paths, presets, public_labels
 from tests.conftest import ROOT
+from tests.every_section import add_public_labels
 from tests.test_grid import FILLED, content
 
 PRESETS = sorted(path.stem for path in (ROOT / "presets").glob("*.yaml"))
@@ -58,6 +59,9 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     for study in p.studies:
         stages[f"study-privatize@{study}"] = with_words(paths.study_release(study))
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
+    for task in p.public_labels:
+        folders = {cell.path.parent for cell in public_labels.plan(p) if cell.key == task}
+        stages[f"public_labels@{task}"] = folders | {answers_by_public_labels(task)}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
         scores = {cell.predictions} if cell.kind != "membership" else set()
@@ -82,7 +86,12 @@ def unprotected(p: params.Params) -> set[Path]:
     read = [c for c in cells if c.kind in (grid.SCORE, *grid.ATTACKED)]
     read += [c for c in cells if c.stage == "train-synthetic"]  # answers to clean text
     learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in [*raw, *read]}
+    learned |= {answers_by_public_labels(task) for task in p.public_labels}
     return tasks | {paths.attacker(*of) for of in attackers} | learned
+
+
+def answers_by_public_labels(task: str) -> Path:
+    return paths.predictions(public_labels.PUBLIC_LABELS, task).with_suffix("")
 
 
 def clean(task: str) -> Path:
@@ -119,6 +128,7 @@ def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
     given: Any = content(**FILLED)
     # What is written goes with none of some other lists; a preset has it.
     assert all(names for key, names in given["sweep"].items() if key != "score"), "fill every list"
+    add_public_labels(given)
     text = io.StringIO()
     YAML().dump(given, text)
     monkeypatch.chdir(tmp_path)
@@ -127,5 +137,6 @@ def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
 
 def test_the_page_names_the_predictions_that_stay() -> None:
     (row,) = re.findall(r"^\| what an attack, .*$", GUARANTEES, re.M)
-    named = set(re.findall(r"`(?:reports/predictions/)?([a-z]+)`", row))
-    assert named == {"local", grid.SCORE, *grid.ATTACKED} - {"membership"}
+    named = set(re.findall(r"`(?:reports/predictions/)?([a-z_]+)`", row))
+    alone = {"local", public_labels.PUBLIC_LABELS}
+    assert named == {*alone, grid.SCORE, *grid.ATTACKED} - {"membership"}

@@ -56,7 +56,8 @@ def dvc_stages(given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dic
     """Yield every stage that DVC would run for these params: its address, its YAML, its names."""
     for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items():
         if "foreach" in stage:
-            for key, item in given["studies"].items():
+            section = stage["foreach"].removeprefix("${").removesuffix("}")
+            for key, item in given[section].items():
                 yield f"{name}@{key}", stage["do"], given | {"key": key, "item": item}
         elif "matrix" in stage:
             lists = [

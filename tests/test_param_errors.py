@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rapt import params
 from rapt.utils.errors import RaptError
-from tests.every_section import EVERY, Edit, lines
+from tests.every_section import EVERY, Edit, add_public_labels, lines
 
 STUDY = {
     "task": "movies",
@@ -288,6 +288,30 @@ WRONG: list[tuple[str | Edit, str]] = [
         r"studies.reconstruction-mean.tuner \(with backbone bilstm\): got 'prefix', ",
     ),
     ("sweep.train=[moviez]", "sweep.train: got 'moviez', expected movies. Did you mean 'movies'"),
+    (
+        "public_labels={movies: movies}",
+        "public_labels.movies: got movies itself, expected the name",
+    ),
+    ("public_labels={movies: twets}", "public_labels.movies: got 'twets', expected tweets. Did"),
+    (
+        "public_labels={movies: tweets}",
+        "public_labels.movies: got tweets with texts of kind classify, labels none, expected a "
+        "task with texts of kind classify, labels negative, positive.$",
+    ),
+    (
+        "tasks.tweets.label={column: y, names: [no, yes]}; public_labels={movies: tweets}",
+        "public_labels.movies: got tweets with texts of kind classify, labels no, yes, expected",
+    ),
+    ("public_labels={tweets: movies}", "public_labels: got 'tweets', expected movies."),
+    (
+        lambda c: (
+            c["methods"].update(vectors={"mechanism": "purkayastha"}),
+            c["sweep"]["methods"].append("vectors"),
+            add_public_labels(c),
+        ),
+        "methods.vectors: got a mechanism that releases .*, with public_labels, expected one that "
+        "releases words.$",
+    ),
     (
         "studies.reconstruction-mean.task=moviez",
         "studies.reconstruction-mean.task: got 'moviez', expected movies.",

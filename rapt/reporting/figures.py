@@ -406,6 +406,7 @@ def settings(results: Results) -> Iterator[Figure]:
         Measured(row.group, row.eta, length, row.accuracy, row.accuracy_sd)
         for row in utility_table.utility(results)
         if row.accuracy is not None
+        and row.tuner in results.params.tuners
         and not (row.unprotected or row.denoiser or row.with_local)
         and (length := published.setting("plain-length", results.params, vars(row)))
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rapt.grid import sorted_etas
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables
 from rapt.reporting.rows import Row
 from rapt.reporting.text import NBSP, count, eta_text, labels_text, listing, percent
@@ -61,20 +62,32 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
 
 
 def _worth(released: Sequence[Row]) -> str:
-    """Say with how few labels of one's own the best release would be better than a local model."""
+    """Say with how few labels of one's own the best release would be better than a local model.
+
+    Where a public task is named, say it also of a provider who has learnt from that task alone.
+    """
     alone = [row for row in released if not row.with_local and row.labels_from is not None]
-    if not alone:
-        return ""
-    best = max(alone, key=lambda row: row.accuracy)
-    where = f"{best.label} at {eta_text(best.eta)} with {best.tuner}"
+    public = [row for row in alone if row.kind == PUBLIC_LABELS]
+    tuned = [row for row in alone if row.kind != PUBLIC_LABELS]
+    return "".join(_best_worth(rows) for rows in (tuned, public) if rows)
+
+
+def _best_worth(rows: Sequence[Row]) -> str:
+    best = max(rows, key=lambda row: row.accuracy)
+    where = f"The best, {best.label} at {eta_text(best.eta)} with {best.tuner},"
+    if best.kind == PUBLIC_LABELS:
+        where = (
+            f"The best for a provider who has the labels of {best.backbone} and none of yours, "
+            f"{best.label} at {eta_text(best.eta)},"
+        )
     if best.break_even == 0:
-        return f" The best, {where}, is worse than a local model with {best.labels_from:g} labels."
+        return f" {where} is worse than a local model with {best.labels_from:g} labels."
     found, low, high = (
         labels_text(labels, best.labels_from, best.labels_to)
         for labels in (best.break_even, best.break_even_low, best.break_even_high)
     )
     return (
-        f" The best, {where}, is as good as a local model with about {found} labels ({low} to "
+        f" {where} is as good as a local model with about {found} labels ({low} to "
         f"{high}): with fewer of your own it pays."
     )
 

@@ -15,6 +15,7 @@ from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines.combined import shares, stacked
 from rapt.grid import LOCAL, TUNED, is_unprotected
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.results.cells import Metric, summary
 from rapt.results.predictions import Predictions
@@ -52,12 +53,13 @@ UTILITY = (
 
 @once
 def utility(results: Results) -> list[Row]:
-    """Return one row for each tuned cell: of the grid, denoised, and of studies.
+    """Return one row for each tuned cell: of the grid, denoised, of studies, of public labels.
 
     A row on protected words is followed by the one with the local model, where both have scored
     the same rows held out: synthetic ones are nobody's.
     """
-    cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
+    kinds = (*TUNED, PUBLIC_LABELS)
+    cells = [cell for kind in kinds for cell in results.of(kind) if classifies(results, cell)]
     rows, families = list[Row](), defaultdict[Any, dict[int, Over]](dict)
     for at, (row, over) in enumerate(pair for cell in cells for pair in _of_cell(results, cell)):
         rows.append(row)

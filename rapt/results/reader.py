@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rapt import paths
+from rapt import paths, public_labels
 from rapt.grid import (
     ATTACKED,
     KINDS,
@@ -164,11 +164,16 @@ def release(factors: dict[str, str]) -> str:
     return f"{factors['task']}/{released(factors['method'], factors['eta'])}"
 
 
+def planned(params: Params) -> list[PlannedCell]:
+    """Return every cell of the grid, every study, and what public labels make of releases."""
+    return [*plan(params), *public_labels.plan(params)]
+
+
 def prune(params: Params) -> list[Path]:
     """Delete the cell files outside the plan, such as those of an η that was removed."""
-    planned = {cell.path for cell in plan(params)}
-    found = (path for kind in KINDS for path in (paths.CELLS / kind).glob("*.json"))
-    outside = sorted(path for path in found if path not in planned)
+    kept, kinds = {cell.path for cell in planned(params)}, (*KINDS, public_labels.PUBLIC_LABELS)
+    found = (path for kind in kinds for path in (paths.CELLS / kind).rglob("*.json"))
+    outside = sorted(path for path in found if path not in kept)
     for path in outside:
         path.unlink()
     return outside
@@ -193,7 +198,7 @@ def load(params: Params) -> Results:
     return Results(
         params=params,
         params_text=paths.PARAMS.read_text(),
-        cells=tuple(ReadCell.read(cell) for cell in plan(params)),
+        cells=tuple(ReadCell.read(cell) for cell in planned(params)),
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},

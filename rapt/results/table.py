@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from rapt import paths
-from rapt.grid import plan
 from rapt.params import Params
 from rapt.results import reader
 from rapt.results.cells import CellResult, SeedResult, metrics_over
@@ -113,7 +112,7 @@ def read(params: Params, path: Path) -> Results:
     found = {(cell.kind, cell.cell): (cell, row) for cell, row in _cells(path)}
     answers = _answers(path.with_name(ANSWERS))
     cells, gates = list[ReadCell](), dict[str, reader.Json | None]()
-    for planned in plan(params):
+    for planned in reader.planned(params):
         key = planned.kind, planned.cell
         content, row = found.get(key, (None, {}))
         split = {"test": answers[key]} if key in answers else {}

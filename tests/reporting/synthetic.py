@@ -22,13 +22,14 @@ from rapt.grid import (
     UNPROTECTED_ETA,
     PlannedCell,
     is_unprotected,
-    plan,
 )
 from rapt.params import Params
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting.sentences import sentences
 from rapt.results import predictions
 from rapt.results.cells import summary
 from rapt.results.predictions import Predictions
+from rapt.results.reader import planned
 from rapt.utils import files
 from tests.conftest import ROOT
 
@@ -44,7 +45,7 @@ def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> 
         edit(content)
         yaml.dump(content, folder / "params.yaml")
     p = params.load(folder / "params.yaml")
-    for cell in plan(p):
+    for cell in planned(p):
         write_cell(cell)
     for task in p.sweep.tasks:
         files.write_json(f"reports/gates/raw/{task}.json", _raw_gate(task))
@@ -109,8 +110,8 @@ def write_predictions(p: Params, rights: dict[str, float]) -> None:
         p: of the experiment.
         rights: for each method, or `local`, the share of the test texts that it is right about.
     """
-    for cell in plan(p):
-        if cell.kind not in (*TUNED, LOCAL) or cell.factors["method"] not in rights:
+    for cell in planned(p):
+        if cell.kind not in (*TUNED, LOCAL, PUBLIC_LABELS) or cell.factors["method"] not in rights:
             continue
         rng = np.random.default_rng([ord(letter) for letter in cell.factors["method"]])
         right, seeds = rights[cell.factors["method"]], 1 if cell.kind == LOCAL else SEEDS
@@ -135,7 +136,7 @@ def break_attack(clean: PlannedCell) -> None:
 
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
-    if cell.kind in (*ATTACKED, *TUNED, SCORE, LOCAL):
+    if cell.kind in (*ATTACKED, *TUNED, SCORE, LOCAL, PUBLIC_LABELS):
         found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
     return found
 

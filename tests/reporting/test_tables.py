@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +16,18 @@ from rapt import params, paths
 from rapt.analysis.effects import FALSE_ALARMS
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import published_claims, tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import advice, headline
 from rapt.reporting.page import render
 from rapt.reporting.rows import Row, frame, to_csv
-from rapt.reporting.summary import print_results
+from rapt.reporting.summary import as_json, print_results
 from rapt.reporting.writer import plots
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
+from tests.every_section import add_public_labels
 from tests.reporting import synthetic
 from tests.reporting.conftest import Page, page, planned, rows, table
 
@@ -91,6 +94,45 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
         said,
     )
     assert worth
+
+
+def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its best release is as good as a local model of 100 labels, and in the advice."""
+    monkeypatch.chdir(tmp_path)
+    p = synthetic.write(tmp_path, add_public_labels)
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
+    synthetic.write_predictions(p, shares)
+    by_labels = {"accuracy_with_25": 0.6, "accuracy_with_100": 0.65, "accuracy": 0.7}
+    for cell in reader.planned(p):
+        metrics = {"accuracy": 0.65 if cell.cell == "movies/pct2t-75" else 0.55}
+        if cell.kind in ("local", PUBLIC_LABELS):
+            known = by_labels if cell.kind == "local" else metrics
+            found = {name: synthetic.metric(mean, 0.01) for name, mean in known.items()}
+            synthetic.write_cell(cell, metrics=found)
+    own = [r for r in table(p, "utility") if r["kind"] == PUBLIC_LABELS]
+    etas = [("clean", "inf"), *product(("t2t", "pct2t", "rapt"), ("50", "75"))]
+    alone = [r for r in own if r["with_local"] == "False"]
+    assert [(r["method"], r["eta"]) for r in alone] == etas
+    worth = {r["cell"]: r["break_even"] for r in alone}
+    assert worth.pop("movies/pct2t-75") == "100.0" and {*worth.values()} == {"0.0"}
+    results = reader.load(p)
+    said = dict(headline(results))["Advice"].replace("\xa0", " ")
+    assert said.count("labels (") + said.count("labels.") == 2  # of the tuned ones, too
+    assert said.endswith(
+        "The best for a provider who has the labels of reviews and none of yours, pct2t at "
+        "η = 75, is as good as a local model with about 100 labels (57 to 250): with fewer of "
+        "your own it pays."
+    )
+    drawn = {figure.name for figure in figures(results)}
+    assert "labels-movies-reviews-public_labels" in drawn
+    text = page(p).text
+    assert "movies · reviews · public_labels" in text and "100 57 to 250" in text
+    assert "learnt from the public task alone" in text
+    assert {r["tuner"] for r in as_json(p)["levels"]} == {"lora", PUBLIC_LABELS}
+    pruned = reader.prune(p.model_copy(update={"public_labels": {}}))
+    assert len(pruned) == len(etas) and not any(path.exists() for path in pruned)
 
 
 @pytest.mark.parametrize("unit", ["text", "author", "client"])
