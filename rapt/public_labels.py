@@ -7,6 +7,7 @@ from rapt.params import Params
 
 # The kind of these cells, and their tuner. No tuner of params.yaml can have this name.
 PUBLIC_LABELS = "public_labels"
+STAGE = "public-labels"
 
 
 def plan(params: Params) -> list[PlannedCell]:
@@ -23,7 +24,7 @@ def plan(params: Params) -> list[PlannedCell]:
                 **{"task": task, "backbone": public, "tuner": PUBLIC_LABELS},
                 **{"method": method, "eta": eta, "embedding": params.embedding},
             },
-            PUBLIC_LABELS,
+            STAGE,
             task,
         )
         for task, public in params.public_labels.items()

@@ -61,7 +61,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
     for task in p.public_labels:
         folders = {cell.path.parent for cell in public_labels.plan(p) if cell.key == task}
-        stages[f"public_labels@{task}"] = folders | {answers_by_public_labels(task)}
+        stages[f"public-labels@{task}"] = folders | {answers_by_public_labels(task)}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
         scores = {cell.predictions} if cell.kind != "membership" else set()
