@@ -71,6 +71,7 @@ class Slots:
         self.ahead = 0
         self.cache = graph.cache_dir(root)
         self._slots: list[Served] = []
+        self._filled: set[Served] = set()  # those that have what was made before this flow
         self._free: queue.SimpleQueue[Served] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
@@ -113,8 +114,9 @@ class Slots:
             with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
-            if len(lease.stage.upstream) > MANY:
+            if slot not in self._filled or len(lease.stage.upstream) > MANY:
                 self._gather(slot)
+                self._filled.add(slot)
             log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
             self._free.put(slot)
@@ -142,7 +144,7 @@ class Slots:
         self._dvc(main, "dvc checkout", "checkout", "--quiet", "--force", "dvc.yaml")
 
     def _gather(self, slot: Served) -> None:
-        """Take over what other slots have made.
+        """Take over what earlier flows and other slots have made.
 
         `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
         stage whose entry is missing, or whose outs are.
