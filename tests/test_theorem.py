@@ -44,7 +44,7 @@ def test_fair_bits_pairwise_independent_refute_the_theorem() -> None:
     assert found["errors"] == {"theorem": 0.25, "best": 0}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(worlds(), st.data())
 def test_the_integral_is_the_best_predictor_of_a_label_that_depends_on_the_word_alone(
     world: World, data: st.DataObject

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -68,7 +68,6 @@ def total(path: tuple[int, ...], weight: float) -> float:
     )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(PLACE, min_size=1, max_size=4), st.floats(0, 2), st.data())
 def test_no_path_is_better(places: list[list[int]], weight: float, data: st.DataObject) -> None:
     scores = [data.draw(arrays(float, len(place), elements=st.floats(-9, 0))) for place in places]

@@ -58,7 +58,7 @@ def altered(table: EmbeddingTable, vectors: np.ndarray) -> EmbeddingTable:
 
 @pytest.mark.parametrize("how", BOTH)
 @given(eta=st.floats(0.02, 200))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_each_draw_keeps_its_word_exactly_from_its_critical_eta_on(
     table: EmbeddingTable, how: How, eta: float
 ) -> None:
@@ -98,7 +98,7 @@ def test_of_words_with_one_vector_the_lower_row_is_released(table: EmbeddingTabl
     st.sampled_from([1.0, 1e-20, 1e20]),
     st.integers(1, 30),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_critical_etas_are_the_definition_in_float64(
     table: EmbeddingTable, seed: int, spread: float, scale: float, batch: int
 ) -> None:

@@ -76,7 +76,7 @@ def test_many_draws_come_in_parts_with_noise_of_their_own(
 
 
 @given(st.sets(st.integers(0, 17), min_size=1), st.integers(1, 400))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_word_depends_on_neither_batches_nor_other_words(
     table: EmbeddingTable, rows: set[int], size: int
 ) -> None:

@@ -97,7 +97,7 @@ def test_eta_must_be_above_zero(table: EmbeddingTable, eta: float) -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_batches_threads_and_order_do_not_matter(
     table: EmbeddingTable, size: int, threads: int
 ) -> None:

@@ -19,7 +19,7 @@ from rapt.release import formats
 from rapt.release.formats import FORMATS, STREAM, TextFile, format_name
 from rapt.utils.errors import RaptError
 
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 FIELD = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 SECRET = "Zanzibar"
 

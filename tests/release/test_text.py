@@ -18,7 +18,7 @@ from tests.release.conftest import FOUR, VOCABULARY
 
 TEXT = "She met Bob in Paris, and the doctor saw a great film at 7!"
 SLOW_FIXTURES = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 TABLE_WORDS = {word for words in VOCABULARY.values() for word in words}
 

@@ -12,7 +12,7 @@ from rapt.tuning.batches import by_length, shuffled
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=100), st.integers(1, 9), st.integers(0, 99)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_row_comes_once_an_epoch(lengths: list[int], size: int, seed: int) -> None:
     batches = list(shuffled(lengths, size, torch.Generator().manual_seed(seed)))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))

@@ -164,7 +164,7 @@ def test_words_come_out_as_from_opendp(name: str, given: dict, plane: Space) -> 
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.floats(0.1, 50))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_what_is_drawn_is_within_delta_of_its_law(seed: int, size: int, rate: float) -> None:
     """The exact law: the ends between outcomes are found among all numbers of 53 bits."""
     vectors = np.random.default_rng(seed).standard_normal((size, 3)).astype(np.float32)
@@ -186,7 +186,7 @@ def test_what_is_drawn_is_within_delta_of_its_law(seed: int, size: int, rate: fl
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 50))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_inverse_is_the_plain_one(seed: int, rate: float) -> None:
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((30, 4)).astype(np.float32)

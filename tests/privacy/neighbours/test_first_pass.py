@@ -11,7 +11,7 @@ from tests.privacy.neighbours.tables import KINDS, table
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
     seed: int, kind: str, noise: float
 ) -> None:

@@ -38,7 +38,7 @@ by_either_pass = pytest.mark.parametrize("nearest", [by_cpu, by_device])
     st.sampled_from([0.0, 1e-3, 3.0, 1e4]),
     st.sampled_from([1, 2, 5, 2100]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_equals_the_plain_search_in_float64(
     nearest: Nearest, seed: int, size: int, dimension: int, kind: str, noise: float, k: int
 ) -> None:
