@@ -167,7 +167,7 @@ def gather(repo: Repo, old: str, *locks: str) -> int:
 def _stages(path: str) -> dict[str, dict[str, list[object]]]:
     """Return a lock file's entries, none where there is none or it is being written."""
     with suppress(FileNotFoundError, YAMLFileCorruptedError):
-        return load_yaml(path).get("stages", {})
+        return load_yaml(path).get("stages") or {}  # none yet, where it is being written
     return {}
 
 

@@ -114,9 +114,11 @@ class Slots:
             with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
-            if slot not in self._filled or len(lease.stage.upstream) > MANY:
+            if len(lease.stage.upstream) > MANY:
                 self._gather(slot)
-                self._filled.add(slot)
+            elif slot not in self._filled:
+                self._check_out(slot)
+            self._filled.add(slot)
             log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
             self._free.put(slot)
@@ -144,7 +146,7 @@ class Slots:
         self._dvc(main, "dvc checkout", "checkout", "--quiet", "--force", "dvc.yaml")
 
     def _gather(self, slot: Served) -> None:
-        """Take over what earlier flows and other slots have made.
+        """Take over what other slots have made, and earlier flows.
 
         `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
         stage whose entry is missing, or whose outs are.
@@ -152,6 +154,10 @@ class Slots:
         others = [other.path for other in self._slots if other is not slot]
         locks = [str(path / "dvc.lock") for path in (self.root, *others)]
         self._dvc(slot, "gather", "gather", *locks)
+        self._check_out(slot)
+
+    def _check_out(self, slot: Served) -> None:
+        """Link what the slot's dvc.lock has: without a look at those that others are writing."""
         with suppress(CommandError):  # an entry is old and its outs are gone
             self._dvc(slot, "dvc checkout", "checkout", "--quiet")
 
