@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from textwrap import indent
@@ -22,7 +21,7 @@ from rapt.data.examples import segments
 from rapt.data.inspection import LABEL, LEAST_OF_A_CLASS, UserTable, find
 from rapt.data.prepare import Prepared, prepare
 from rapt.data.read import shown_columns
-from rapt.paths import PARAMS
+from rapt.paths import PARAMS, STATE
 from rapt.tasks.classify import Classify
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
@@ -39,6 +38,8 @@ FULL = {"tuners: []": "tuners: [lora]", "tune_at: []": "tune_at: [75]"}
 # The preset that replaces an unedited params.yaml, and its task, which the new one replaces.
 TEMPLATE, ITS_TASK = "quick", "movies"
 CASES = ("fold", "keep")
+# The experiment on one file alone that was written last, to see whether it was edited since.
+WROTE = STATE / "init.yaml"
 # The attack on attributes.
 ATTACK = "authorship"
 
@@ -101,40 +102,38 @@ def task_block(
     )
     task = _source(table) + columns
 
-    def made(full: bool, alone: bool) -> tuple[str, params.Params, dict[str, Any]]:
-        """Make the new text, its params, and the summary of the task's rows."""
+    own = WROTE.is_file() and WROTE.read_text(encoding="utf-8") == content
+    own = own and f"\n  {name}:\n" in content
+    alone = own or preset is not None
 
-        def entered(rows: str) -> tuple[str, params.Params]:
-            block = f"{name}:\n{indent(task + rows, '  ')}"
-            if alone:
-                new = _template(block, table.where, full=full)
-            else:
-                new = _insert(content, "tasks", name, block)
-            new = _entered(new, name, label is not None, bool(attributes))
-            return new, params.validate(YAML(typ="safe").load(new))
+    def entered(rows: str) -> tuple[str, params.Params]:
+        """Make the new text and its params, with these rows of the task."""
+        block = f"{name}:\n{indent(task + rows, '  ')}"
+        if alone:
+            new = _template(block, table.where, full=full)
+        else:
+            new = _insert(content, "tasks", name, block)
+        new = _entered(new, name, label is not None, bool(attributes))
+        return new, params.validate(YAML(typ="safe").load(new))
 
-        least = (Gate() if alone else params.load(PARAMS).gate).min_rows
-        test = None
-        if table.is_divided or authors:
-            one = entered(_rows({"test": 1}))[1]
-            test = _test_rows(prepare(name, one.tasks[name], one.seed), table.where, least, full)
-        undrawn = entered(_rows({"test": test} if test else {}))[1]
-        found = prepared(name, undrawn, LEAST_OF_A_CLASS)
-        there = found.summary["rows"]
-        most = _sample(found)
-        sample = {} if full else {split: most for split, n in there.items() if n > most}
-        if test:
-            sample["test"] = min(test, sample.get("test", test))
-        return *entered(_rows(sample, there["train"])), found.summary
-
-    own = False
-    if f"\n  {name}:\n" in content:
-        with suppress(RaptError):  # it asks for more rows than there are, and so wrote nothing
-            own = any(content == made(before, True)[0] for before in (False, True))
-    new, p, summary = made(full, alone=own or preset is not None)
+    least = (Gate() if alone else params.load(PARAMS).gate).min_rows
+    test = None
+    if table.is_divided or authors:
+        one = entered(_rows({"test": 1}))[1]
+        test = _test_rows(prepare(name, one.tasks[name], one.seed), table.where, least, full)
+    undrawn = entered(_rows({"test": test} if test else {}))[1]
+    found = prepared(name, undrawn, LEAST_OF_A_CLASS)
+    there = found.summary["rows"]
+    most = _sample(found)
+    sample = {} if full else {split: most for split, n in there.items() if n > most}
+    if test:
+        sample["test"] = min(test, sample.get("test", test))
+    new, p = entered(_rows(sample, there["train"]))
+    summary = found.summary
     prepared(name, p, LEAST_OF_A_CLASS)
-    with files.atomic(PARAMS) as scratch:
-        scratch.write_text(new, encoding="utf-8")
+    for place in (PARAMS, *([WROTE] if alone else [])):
+        with files.atomic(place) as scratch:
+            scratch.write_text(new, encoding="utf-8")
     return "\n".join([_changed(name, p, preset, own), *_lines(name, p, summary, said, full)])
 
 
@@ -378,7 +377,7 @@ def _insert(content: str, section: str, name: str, block: str) -> str:
     if name in entries:
         raise RaptError(
             f"{section}.{name}: got a name that stands in params.yaml, expected a new one. "
-            "Give another with --name."
+            "Give another with --name, or begin anew: `rapt preset demo --overwrite`."
         )
     lines = content.splitlines(keepends=True)
     lines.insert(root.lc.key(section)[0] + 1, indent(block, " " * entries.lc.col))

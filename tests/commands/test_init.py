@@ -73,6 +73,8 @@ def test_the_same_command_with_full_takes_all_rows_and_lora() -> None:
     assert list(p.tasks) == ["my-own-file"]
     task_block("My Own_file.csv", label="mood")
     assert Path("params.yaml").read_text() == first
+    task_block("My Own_file.csv", label="mood", attributes=["who"])
+    assert [*check().tasks["my-own-file"].attributes] == ["who"]
 
 
 def test_an_experiment_that_was_edited_is_not_replaced() -> None:
