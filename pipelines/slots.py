@@ -115,9 +115,9 @@ class Slots:
                 slot.wake()
             forget_others(slot.path)
             if len(lease.stage.upstream) > MANY:
-                self._gather(slot)
+                self._gather(slot, stage)
             elif slot not in self._filled:
-                self._check_out(slot)
+                self._check_out(slot, stage)
             self._filled.add(slot)
             log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
@@ -129,7 +129,7 @@ class Slots:
     def assemble(self) -> None:
         """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
         slot = self._worktree("all")
-        self._gather(slot)
+        self._gather(slot, "all")
         self._dvc(slot, "dvc repro", "repro")
         # They are no edits: DVC removes a stage's outs before the stage sees that a flow runs.
         outs = graph.uncached(self.root)
@@ -145,21 +145,21 @@ class Slots:
         main = self._slot(self.root, {})
         self._dvc(main, "dvc checkout", "checkout", "--quiet", "--force", "dvc.yaml")
 
-    def _gather(self, slot: Served) -> None:
-        """Take over what other slots have made, and earlier flows.
+    def _gather(self, slot: Served, stage: str) -> None:
+        """Take over what other slots have made, and earlier flows, on behalf of a stage.
 
         `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
         stage whose entry is missing, or whose outs are.
         """
         others = [other.path for other in self._slots if other is not slot]
         locks = [str(path / "dvc.lock") for path in (self.root, *others)]
-        self._dvc(slot, "gather", "gather", *locks)
-        self._check_out(slot)
+        self._dvc(slot, f"{stage}.gather", "gather", *locks)
+        self._check_out(slot, stage)
 
-    def _check_out(self, slot: Served) -> None:
+    def _check_out(self, slot: Served, stage: str) -> None:
         """Link what the slot's dvc.lock has: without a look at those that others are writing."""
         with suppress(CommandError):  # an entry is old and its outs are gone
-            self._dvc(slot, "dvc checkout", "checkout", "--quiet")
+            self._dvc(slot, f"{stage}.checkout", "checkout", "--quiet")
 
     def finish(self) -> None:
         """Do nothing: every leased stage already runs."""

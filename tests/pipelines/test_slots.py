@@ -114,7 +114,7 @@ def test_a_slot_takes_over_what_others_made_anew(
         assert (other.path / "reports/report.txt").exists()  # DVC's checkout is the faster way
         made = {key: lock(slot)[f"cell@{key}"] for key, slot in (("1-a", mine), ("1-b", other))}
         before = lock(mine)
-        here._gather(mine)
+        here._gather(mine, "all")
         assert lock(mine) == before | {f"cell@{key}": entry for key, entry in made.items()}
         assert before["cell@1-b"] != made["1-b"]
         assert (mine.path / "reports/cells/1-b.txt").read_text() == "1-b second"
