@@ -275,8 +275,10 @@ def preset(
 @app.command(rich_help_panel=EXPERIMENT)
 def check(json: AsJson = False) -> None:
     """Validate params.yaml and the local files it names; say what it will run."""
-    from rapt import grid
     from rapt.commands.check import check as checked
+    from rapt.grid import KINDS
+    from rapt.public_labels import PUBLIC_LABELS
+    from rapt.results.reader import planned
 
     try:
         p = checked()
@@ -285,8 +287,8 @@ def check(json: AsJson = False) -> None:
             raise
         _print_json({"valid": False, "problems": str(error).splitlines()})
         raise typer.Exit(2) from None
-    cells = grid.plan(p)
-    kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in grid.KINDS}
+    cells = planned(p)
+    kinds = {kind: sum(c.kind == kind for c in cells) for kind in (*KINDS, PUBLIC_LABELS)}
     if json:
         _print_json({"valid": True, "cells": kinds, "seeds": p.seeds})
         return

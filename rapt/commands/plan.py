@@ -27,7 +27,8 @@ from rapt.data.config import FilesSource, HubSource, PackageSource, Rows
 from rapt.data.examples import COLUMNS, segments
 from rapt.grid import CLEAN, KINDS, TUNED, plan
 from rapt.params import Params
-from rapt.public_labels import STAGE
+from rapt.public_labels import PUBLIC_LABELS, STAGE
+from rapt.results.reader import planned
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.process import cores
@@ -113,7 +114,7 @@ def listed() -> None:
         seconds = _seconds(list(steps_of(p, _words_of_tasks(p, {}))))
         known = [one for one in seconds if not isnan(one)]
         time = f"{'over' if len(known) < len(seconds) else 'about'} {_time(_wall(known))}"
-        console.print(f"[bold]{name}[/]  {len(plan(p))} cells, {time if known else '-'}")
+        console.print(f"[bold]{name}[/]  {len(planned(p))} cells, {time if known else '-'}")
         console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
 
 
@@ -242,7 +243,7 @@ def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, f
 
 def _as_json(p: Params, times: Mapping[Step, float]) -> dict[str, object]:
     """Return cells, stages by kind, and seconds, which are null where a kind never ran here."""
-    cells, every = plan(p), _wall(times.values())
+    cells, every = planned(p), _wall(times.values())
     return {
         "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in cells],
         "seeds": p.seeds,
@@ -264,9 +265,9 @@ def _by_kind(times: Mapping[Step, float]) -> dict[str, list[float]]:
 
 def _summary(name: str, p: Params, times: Mapping[Step, float]) -> Iterator[str]:
     """Yield what runs, and its time on this machine."""
-    cells = plan(p)
+    cells = planned(p)
     count = Counter(cell.kind for cell in cells)
-    kinds = ", ".join(f"{count[kind]} {kind}" for kind in KINDS if count[kind])
+    kinds = ", ".join(f"{count[kind]} {kind}" for kind in (*KINDS, PUBLIC_LABELS) if count[kind])
     runs = sum(count[kind] for kind in TUNED) * p.seeds
     yield f"{name}: {len(cells)} cells ({kinds}), {p.seeds} seeds: {runs:,} training runs"
     known = [seconds for seconds in times.values() if not isnan(seconds)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rapt.baselines.combined import stacked
 from rapt.param_types import level
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables, utility_table
 from rapt.reporting.comparisons import ranks
 from rapt.reporting.rows import Row, once
@@ -20,8 +21,9 @@ from rapt.results.reader import Results
 Right = NDArray[np.bool_]
 
 
-# Of a mechanism at a level, on a task, tuned and scored. Its list has the same task, backbone,
-# tuner and level, and the same use of the local model.
+# Of a mechanism at a level, on a task, whose texts a model answers that was tuned, or learnt from
+# public labels. Its list has the same task, backbone, tuner and level, and the same use of the
+# local model.
 LEADERBOARD = (
     *("task", "backbone", "tuner", "level", "method", "with_local"),
     # What is claimed for it, the η that gives the level, and its guarantee by which distance.
@@ -42,14 +44,15 @@ LEADERBOARD = (
 
 @once
 def leaderboard(results: Results) -> list[Row]:
-    """Return a row for each tuned cell at a level, the highest accuracy of each list first.
+    """Return a row for each such cell at a level, the highest accuracy of each list first.
 
     Cells at an η of their own are left out: equal η is not equal protection. So are lists of one.
     """
     attacks, lists = tables.privacy(results), defaultdict[Any, list[tuple[Row, Right]]](list)
-    cells = {cell.plan.cell: cell.predictions for cell in results.of("train")}
+    read = [*results.of("train"), *results.of(PUBLIC_LABELS)]
+    cells = {(cell.plan.kind, cell.plan.cell): cell.predictions for cell in read}
     for row in utility_table.utility(results):
-        predicted = cells.get(row.cell, {}) if row.kind == "train" else {}
+        predicted = cells.get((row.kind, row.cell), {})
         if level(row.eta) is None or "test" not in predicted:
             continue
         own, local = predicted["test"], results.local(row.task)

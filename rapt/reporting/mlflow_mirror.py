@@ -1,9 +1,10 @@
 """The MLflow mirror of the cells: their JSON is the source, and `sync` updates MLflow from it.
 
-Each experiment has a parent run, found by the hash of its params, and below it a run for each tuned
-cell. A run holds the cell's accuracy and the attacks on it and its release, so that MLflow's charts
-show the trade-off. An attack on a release that nothing was tuned on has a run of its own. No run
-holds text of a data set. `mlflow` is imported only when needed, as rapt works without it.
+Each experiment has a parent run, found by the hash of its params, and below it a run for each cell
+that was tuned, or learnt from public labels. A run holds the cell's accuracy and the attacks on it
+and its release, so that MLflow's charts show the trade-off. An attack on a release that nothing was
+tuned on has a run of its own. No run holds text of a data set. `mlflow` is imported only when
+needed, as rapt works without it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from filelock import FileLock
 from rapt import paths
 from rapt.grid import ATTACKED, LOCAL, SCORE, TUNED
 from rapt.params import Params
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables, utility_table
 from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Param
 
 EXPERIMENT = "rapt"
+# Kinds of cells that answer the texts of a release. The attacks on it stand beside each of them.
+ANSWERED = (*TUNED, PUBLIC_LABELS)
 # Tags that identify a run; MLflow's own names the parent.
 SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
 PARENT = "mlflow.parentRunId"
@@ -94,14 +98,14 @@ def _state(params: Params, records: list[Record]) -> list[str]:
 
 
 def _records(results: Results) -> list[Record]:
-    """Build the records of the tuned and the local cells, and of the other cells' attacks."""
-    tuned, local, attacks = (
+    """Build the records of the cells that answer texts, and of the other cells' attacks."""
+    answered, local, attacks = (
         [cell for kind in kinds for cell in results.of(kind)]
-        for kinds in (TUNED, [LOCAL], ATTACKED)
+        for kinds in (ANSWERED, [LOCAL], ATTACKED)
     )
-    beside = {attack.plan.path for cell in tuned for attack in _attacks(results, cell).values()}
+    beside = {attack.plan.path for cell in answered for attack in _attacks(results, cell).values()}
     alone = [cell for cell in attacks if cell.plan.path not in beside]
-    return [record(results, cell) for cell in [*tuned, *local, *alone] if cell.content]
+    return [record(results, cell) for cell in [*answered, *local, *alone] if cell.content]
 
 
 def sweep_id(params: Params) -> str:
@@ -145,10 +149,10 @@ def record(results: Results, cell: ReadCell) -> Record:
         "statement.json": paths.statement(paths.PRIVATE / release(cell.factors)),
         "adapter": paths.adapter(name),
     }
-    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
+    attacks = _attacks(results, cell) if cell.plan.kind in ANSWERED else {}
     digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
-        name=f"{LOCAL}-{name}" if cell.plan.kind == LOCAL else name,
+        name=f"{cell.plan.kind}-{name}" if cell.plan.kind in (LOCAL, PUBLIC_LABELS) else name,
         tags={
             KIND: cell.plan.kind,
             CELL: name,
@@ -169,8 +173,8 @@ def _params(p: Params, cell: ReadCell) -> dict[str, str]:
     factors = cell.factors
     found = factors | {"seed": str(p.seed), "seeds": str(p.seeds)}
     for name in ("backbone", "embedding"):
-        if name in factors:
-            found[f"model.{name}"] = getattr(p, f"{name}s")[factors[name]].model
+        if entry := getattr(p, f"{name}s").get(factors.get(name)):  # else a public task
+            found[f"model.{name}"] = entry.model
     for name in ("method", "tuner", "denoiser", "attack"):
         section = getattr(p, f"{name}s").get(factors.get(name))
         if section:
@@ -194,14 +198,15 @@ def _metrics(
     found |= {f"training_{name}": value for name, value in cell.content.training.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
-    has_accuracy = cell.plan.kind in TUNED and utility_table.classifies(results, cell)
+    has_accuracy = cell.plan.kind in ANSWERED and utility_table.classifies(results, cell)
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
     for row in utility_table.utility(results) if has_accuracy else ():
         if (row.kind, row.cell) != (cell.plan.kind, cell.plan.cell):
             continue
         prefix = "combined/" if row.with_local else ""
-        found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
+        names = ("accuracy", "over_local", *utility_table.BREAK_EVEN[:3])
+        found |= {f"{prefix}{name}": getattr(row, name) for name in names}
         found |= {f"{LOCAL}/accuracy": row.local, "to_beat": row.to_beat}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]

@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from rapt import params, presets
+from rapt import cli, params, presets
 from rapt.commands.plan import listed, of_all_rows, preview
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
+from tests.every_section import add_public_labels
 
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 FULL = {"type": "full", "learning_rate": 0.1}
@@ -93,6 +94,20 @@ def test_what_ran_here_tells_how_long_the_same_takes(
     assert "\nAbout 100 s on 2 cores" in text.replace("1.7 min", "100 s")
     assert "On top, unknown: " in text and "train-clean" in text
     assert stages(capsys)["train"] == {"stages": 1, "seconds": 100}
+
+
+def test_what_public_labels_answer_counts(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = YAML(typ="safe").load(Path("params.yaml"))
+    add_public_labels(content)
+    content["gate"]["min_rows"] = 1
+    YAML().dump(content, Path("params.yaml"))
+    assert "params.yaml: 5 cells (2 train, 1 local, 2 public_labels), 3 seeds: 6" in shown(capsys)
+    assert stages(capsys)["public-labels"]["stages"] == 1
+    cli.check(json=True)
+    counts = json.loads(capsys.readouterr().out)["cells"]
+    assert counts.pop("public_labels") == 2 and sum(counts.values()) == 3
 
 
 def test_all_rows_of_a_sample_take_as_much_longer_as_they_have_words(project: Path) -> None:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from rapt.grid import plan
 from rapt.params import Params
+from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables
 from rapt.reporting.comparisons import ranks
 from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.results import reader
+from rapt.results.reader import planned
 from rapt.utils import files
+from tests.every_section import add_public_labels
 from tests.reporting import synthetic
 from tests.reporting.conftest import page, table
 
@@ -46,11 +48,12 @@ def test_chance_turns_no_order_more_often_than_it_says() -> None:
 
 @pytest.fixture
 def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
-    """A synthetic experiment at a level and at an η."""
+    """A synthetic experiment at a level and at an η, of which one task has public labels."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
 
     def edit(content: dict[str, Any]) -> None:
+        add_public_labels(content)
         content["sweep"] |= {"etas": [75, "replaced-50"], "tune_at": [75, "replaced-50"]}
 
     p = synthetic.write(tmp_path, edit)
@@ -66,8 +69,19 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
 
 def test_each_list_is_of_one_level_with_what_stands_beside_it(experiment: Params) -> None:
     results = reader.load(experiment)
-    found = leaderboard(results)
-    assert {entry.level for entry in found} == {"replaced-50"}
+    both = leaderboard(results)
+    assert {entry.level for entry in both} == {"replaced-50"}
+    found, public = (
+        [entry for entry in both if (entry.tuner == PUBLIC_LABELS) is is_public]
+        for is_public in (False, True)
+    )
+    assert {entry.backbone for entry in public} == {"reviews"}
+    same = ("method", "with_local", "rank_low", "rank_high", "over_local", "attack", "recovered")
+    (one, *_), (other, *_) = (
+        sorted([getattr(entry, name) for name in same] for entry in entries)
+        for entries in (found, public)
+    )
+    assert one == other and len(public) == len(found)
     assert sum(entry.with_local for entry in found) == 3
     alone = {entry.method: entry for entry in found if not entry.with_local}
     accuracies = [entry.accuracy or 0 for entry in alone.values()]
@@ -101,8 +115,8 @@ def test_each_list_is_of_one_level_with_what_stands_beside_it(experiment: Params
 
 
 def test_cells_that_did_not_run_and_a_list_of_one_have_no_rank(experiment: Params) -> None:
-    for cell in plan(experiment):
-        if cell.kind == "train" and cell.factors["method"] in ("pct2t", "rapt"):
+    for cell in planned(experiment):
+        if cell.kind in ("train", PUBLIC_LABELS) and cell.factors["method"] in ("pct2t", "rapt"):
             cell.path.unlink()
     assert leaderboard(reader.load(experiment)) == []
 
@@ -110,7 +124,7 @@ def test_cells_that_did_not_run_and_a_list_of_one_have_no_rank(experiment: Param
 def test_it_is_a_file_and_a_table_that_can_be_sorted(experiment: Params) -> None:
     read, own = page(experiment), table(experiment, "leaderboard")
     assert [*own[0]] == [*LEADERBOARD]
-    assert len(own) == 6
+    assert len(own) == 12
     assert "pct2t + local replaced-50" in read.text
     assert "1–2" in read.text
     assert ("section", {"id": "leaderboard", "aria-labelledby": "leaderboard-title"}) in read.tags

@@ -17,7 +17,7 @@ from rapt.analysis.effects import FALSE_ALARMS
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
 from rapt.public_labels import PUBLIC_LABELS
-from rapt.reporting import published_claims, tables, utility_table
+from rapt.reporting import mlflow_mirror, published_claims, tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import advice, headline
 from rapt.reporting.page import render
@@ -118,6 +118,14 @@ def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(
     worth = {r["cell"]: r["break_even"] for r in alone}
     assert worth.pop("movies/pct2t-75") == "100.0" and {*worth.values()} == {"0.0"}
     results = reader.load(p)
+    (best,) = (cell for cell in results.of(PUBLIC_LABELS) if cell.plan.cell == "movies/pct2t-75")
+    run = mlflow_mirror.record(results, best)
+    assert run.name == "public_labels-movies/pct2t-75"
+    assert run.params["backbone"] == "reviews" and "model.backbone" not in run.params
+    logged = {name: value for name, value, _ in run.metrics}
+    assert (logged["accuracy"], logged["break_even"]) == pytest.approx((0.65, 100))
+    assert logged["break_even_low"] < 100 < logged["break_even_high"]
+    assert "bayes/empirical_privacy" in logged
     said = dict(headline(results))["Advice"].replace("\xa0", " ")
     assert said.count("labels (") + said.count("labels.") == 2  # of the tuned ones, too
     assert said.endswith(
