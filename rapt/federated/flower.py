@@ -130,15 +130,32 @@ def serve(config: Mapping[str, Any], nodes: Nodes) -> None:
         nodes: all that there are.
 
     Raises:
-        RaptError: the server's project lacks something, or the state is of another training.
+        RaptError: the server's project lacks something, the state is of another training, or
+            another run goes on with it.
     """
+    from filelock import FileLock, Timeout
+
+    out = Path(config["out"])
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        # Two runs would draw the same noise, and whoever sees both sums could take it off. The
+        # system frees the lock when the process dies.
+        with FileLock(out / "lock", timeout=0):
+            _serve(config, nodes, out)
+    except Timeout:
+        raise RaptError(
+            f"{out}: got another run that trains there, expected none. Wait for its end, or end "
+            "it by flwr stop."
+        ) from None
+
+
+def _serve(config: Mapping[str, Any], nodes: Nodes, out: Path) -> None:
     from rapt.federated import client
     from rapt.federated.laws import Law
     from rapt.federated.server import SavedServer
     from rapt.tuning import inference_spec
     from rapt.tuning.model import save
 
-    out = Path(config["out"])
     run, how = run_of(config, Path(config["release"]))
     trainer, _ = trainer_of(run)
     server = SavedServer(Law.of(how), client.learned(trainer), out / "state.safetensors")

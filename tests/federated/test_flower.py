@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from ruamel.yaml import YAML
 
 from rapt.federated import client, flower
@@ -194,6 +195,9 @@ def test_a_project_that_does_not_suit_is_refused(project: dict[str, Any]) -> Non
         flower.run_of(project | {"tuner": "client"}, folder)
     with pytest.raises(RaptError, match="client: got None, expected a number"):
         flower.number({"release": "here"})
+    Path("out").mkdir()
+    with FileLock("out/lock"), pytest.raises(RaptError, match="got another run that trains there"):
+        flower.serve(project, Answers(lambda node, kind, content: None))
     content: Content = {"round": 0, "weights": encoded(WEIGHTS)}
     with pytest.raises(RaptError, match="got 2 weights with other names"):
         flower.change(project, {"client": 0, "release": project["release"]}, content)
