@@ -2,18 +2,18 @@
 
 `flwr run pipelines/flower` starts the server's app, which asks the nodes' (docs/federated.md). On a
 node each message starts a process, which ends with its answer. Flower is no dependency of rapt: it
-lies in .venv/flower, and is imported where it is used alone. So is torch, as a node's first message
-only asks for its number.
+lies in .venv/flower, and is imported where it is used alone.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rapt import models, params, paths
 from rapt.utils import files
@@ -36,16 +36,15 @@ LOG = logging.getLogger("flwr")  # which `flwr log` shows
 class Nodes(Protocol):
     """The machines of the clients, by the number that Flower gives to each."""
 
-    def online(self) -> Collection[int]:
-        """Return those that are connected."""
+    def online(self) -> Mapping[int, int]:
+        """Return the client of each node that is connected."""
 
     def ask(
-        self, kind: Literal["query", "train"], contents: Mapping[int, Content], seconds: float
+        self, contents: Mapping[int, Content], seconds: float
     ) -> Iterator[tuple[int, Content | None]]:
-        """Send a message to each node, and yield each one's answer as it comes.
+        """Ask nodes how the weights change, and yield each one's answer as it comes.
 
         Args:
-            kind: `query` asks for the client's number, `train` for its change of the weights.
             contents: of the messages, by node.
             seconds: after which nobody waits any longer.
 
@@ -64,16 +63,18 @@ def play(server: Server, nodes: Nodes, seconds: float) -> None:
     """
     from rapt.federated.server import encoded
 
-    known: dict[int, int] = {}  # the client of each node
     end = time.monotonic() + seconds
-    while _meet(server, nodes, known, seconds) < server.law.how.clients and time.monotonic() < end:
+    while len(nodes.online()) < server.law.how.clients and time.monotonic() < end:
         time.sleep(1)
     while not server.ended:
-        _meet(server, nodes, known, seconds)
-        drawn, round_ = set(server.drawn()), server.round
-        asked = {node: client for node, client in known.items() if client in drawn}
-        content: Content = {"round": round_, "weights": encoded(server.weights)}
-        for node, answer in nodes.ask("train", dict.fromkeys(asked, content), seconds):
+        drawn, round_, weights = set(server.drawn()), server.round, encoded(server.weights)
+        asked = {node: client for node, client in nodes.online().items() if client in drawn}
+        # Flower lets any node that knows a message's hash answer it: nobody may guess one.
+        contents: dict[int, Content] = {
+            node: {"round": round_, "client": client, "weights": weights, "salt": token_bytes(16)}
+            for node, client in asked.items()
+        }
+        for node, answer in nodes.ask(contents, seconds):
             drawn.remove(asked[node])
             try:
                 _take(server, asked[node], answer)
@@ -84,26 +85,6 @@ def play(server: Server, nodes: Nodes, seconds: float) -> None:
             LOG.warning("%s: got no answer, expected one. It counts as no change.", where)
         server.close()
         LOG.info("round %d of %d has ended", server.round, server.law.how.rounds)
-
-
-def _meet(server: Server, nodes: Nodes, known: dict[int, int], seconds: float) -> int:
-    """Ask new nodes for their clients' numbers, forget those that have gone; return how many."""
-    online = nodes.online()
-    for node in known.keys() - set(online):
-        del known[node]
-    new: dict[int, Content] = {node: {} for node in online if node not in known}
-    for node, answer in nodes.ask("query", new, seconds):
-        number, clients = (answer or {}).get("client"), server.law.how.clients
-        if not (isinstance(number, int) and 0 <= number < clients):
-            LOG.warning(
-                "node %d: got client %r, expected a number below %d. It is not asked.",
-                *(node, number, clients),
-            )
-        elif number in known.values():
-            LOG.warning("node %d: got client %d, as another, expected its own.", node, number)
-        else:
-            known[node] = number
-    return len(known)
 
 
 def _take(server: Server, client: int, answer: Content | None) -> None:
@@ -169,15 +150,34 @@ def _serve(config: Mapping[str, Any], nodes: Nodes, out: Path) -> None:
     LOG.info("%s has the adapter", out / "adapter")
 
 
-def number(node: Mapping[str, Any]) -> int:
-    """Return the number of a node's client, by its configuration.
+def numbered(file: str) -> dict[bytes, int]:
+    """Return the client of each public key (PEM), by a file with a line of OpenSSH for each client.
+
+    Its first line is client 0's.
 
     Raises:
-        RaptError: it has none.
+        RaptError: a line is no key, or two clients have the same.
     """
-    found = node.get("client")
-    if not isinstance(found, int):
-        raise RaptError(f"client: got {found!r}, expected a number. Start it by --node-config.")
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_ssh_public_key,
+    )
+
+    found: dict[bytes, int] = {}
+    for number, line in enumerate(Path(file).read_bytes().splitlines()):
+        try:
+            key = load_ssh_public_key(line)
+        except (ValueError, UnsupportedAlgorithm):
+            raise RaptError(
+                f"{file}, line {number + 1}: got no public key, expected one as ssh-keygen writes."
+            ) from None
+        pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        if found.setdefault(pem, number) != number:
+            raise RaptError(
+                f"{file}, line {number + 1}: got the key of client {found[pem]}, expected another."
+            )
     return found
 
 
@@ -186,7 +186,7 @@ def change(config: Mapping[str, Any], node: Mapping[str, Any], content: Content)
 
     Args:
         config: of the run, as in pipelines/flower/pyproject.toml.
-        node: the number of the client, and the folder of its release.
+        node: its configuration, which names the folder of its release.
         content: of the server's message.
 
     Raises:
@@ -197,8 +197,8 @@ def change(config: Mapping[str, Any], node: Mapping[str, Any], content: Content)
     from rapt.federated.server import decoded, encoded
     from rapt.tuning.inputs import read_columns
 
-    round_, sent, own = content["round"], content["weights"], number(node)
-    assert isinstance(round_, int) and isinstance(sent, bytes)
+    round_, sent, own = content["round"], content["weights"], content["client"]
+    assert isinstance(round_, int) and isinstance(sent, bytes) and isinstance(own, int)
     weights = decoded(sent)
     run, how = run_of(config, Path(node["release"]))
     trainer, reader = trainer_of(run)
@@ -292,19 +292,25 @@ def _server_app() -> Any:
     from flwr.serverapp import Grid, ServerApp
 
     class OfGrid:
-        """The nodes that Flower knows."""
+        """The nodes that Flower knows, whose signatures it checks."""
 
-        def __init__(self, grid: Grid) -> None:
-            self._grid = grid
+        def __init__(self, grid: Grid, clients: Mapping[bytes, int]) -> None:
+            self._grid, self._clients = grid, clients
+            self._strange: set[int] = set()
 
-        def online(self) -> Collection[int]:
-            return set(self._grid.get_node_ids())
+        def online(self) -> Mapping[int, int]:
+            found = {node.node_id: node.public_key for node in self._grid.get_nodes()}
+            strange = {node for node, key in found.items() if key not in self._clients}
+            for node in strange - self._strange:
+                LOG.warning("node %d: got a key of no client, expected one. It is not asked.", node)
+            self._strange |= strange
+            return {node: self._clients[key] for node, key in found.items() if node not in strange}
 
         def ask(
-            self, kind: str, contents: Mapping[int, Content], seconds: float
+            self, contents: Mapping[int, Content], seconds: float
         ) -> Iterator[tuple[int, Content | None]]:
             sent = [
-                Message(RecordDict({RECORD: ConfigRecord(dict(content))}), node, kind)
+                Message(RecordDict({RECORD: ConfigRecord(dict(content))}), node, "train")
                 for node, content in contents.items()
             ]
             # By the message, as a node might write another's number on its answer.
@@ -322,7 +328,7 @@ def _server_app() -> Any:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(context.run_config, OfGrid(grid))
+        serve(context.run_config, OfGrid(grid, numbered(str(context.run_config["keys"]))))
 
     return app
 
@@ -331,24 +337,18 @@ def _client_app() -> Any:
     from flwr.app import ConfigRecord, Context, Message, RecordDict
     from flwr.clientapp import ClientApp
 
-    def reply(message: Message, content: Content) -> Message:
-        return Message(RecordDict({RECORD: ConfigRecord(dict(content))}), reply_to=message)
-
     app = ClientApp()
-
-    @app.query()
-    def query(message: Message, context: Context) -> Message:
-        return reply(message, {"client": number(context.node_config)})
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         content = _read(message) or {}
         try:
-            return reply(message, change(context.run_config, context.node_config, content))
+            sent = change(context.run_config, context.node_config, content)
         except RaptError:
             raise
         except Exception as error:  # Flower sends its words to the server: they may quote a text
             raise RaptError(f"client: got {type(error).__name__}, expected a change.") from None
+        return Message(RecordDict({RECORD: ConfigRecord(dict(sent))}), reply_to=message)
 
     return app
 

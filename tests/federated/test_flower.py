@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from filelock import FileLock
 from ruamel.yaml import YAML
 
@@ -35,21 +43,24 @@ HOW = Federated(clients=8, rounds=2, rate=1.0, clip=2.0)
 
 
 class Answers:
-    """Nodes that answer by a function of the node and the message; KeyError: none comes."""
+    """Clients that answer by a function of the node and the message; KeyError: none comes."""
 
-    def __init__(self, answer: Callable[[int, str, Content], Content | None], *nodes: int) -> None:
-        self.answer, self.nodes, self.asked = answer, nodes, 0
+    def __init__(self, answer: Callable[[int, Content], Content | None], *clients: int) -> None:
+        self.answer, self.asked = answer, 0
+        self.clients = {20 + client: client for client in clients}
 
-    def online(self) -> tuple[int, ...]:
-        return self.nodes
+    def online(self) -> Mapping[int, int]:
+        return self.clients
 
     def ask(
-        self, kind: str, contents: Mapping[int, Content], seconds: float
+        self, contents: Mapping[int, Content], seconds: float
     ) -> Iterator[tuple[int, Content | None]]:
+        assert len({content["salt"] for content in contents.values()}) == len(contents)
         for node, content in contents.items():
-            self.asked += kind == "train"
+            assert content["client"] == node - 20
+            self.asked += 1
             try:
-                yield node, self.answer(node, kind, content)
+                yield node, self.answer(node, content)
             except KeyError:
                 continue
 
@@ -67,11 +78,9 @@ def same(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> 
 
 
 def test_who_lies_or_is_away_counts_as_no_change(caplog: pytest.LogCaptureFixture) -> None:
-    """Nodes 20 to 25 are clients 0 to 5; another is 0 as well, and one has no number."""
+    """Nodes 20 to 26 are clients 0 to 6, and client 7 has none."""
 
-    def answer(node: int, kind: str, content: Content) -> Content | None:
-        if kind == "query":
-            return {26: {"client": 0}, 27: None}.get(node, {"client": node - 20})
+    def answer(node: int, content: Content) -> Content | None:
         round_ = content["round"]
         assert isinstance(round_, int)
         answers: dict[int, Content | None] = {
@@ -85,7 +94,7 @@ def test_who_lies_or_is_away_counts_as_no_change(caplog: pytest.LogCaptureFixtur
         return answers[node]
 
     server, honest = Server(Law(HOW), WEIGHTS, "0"), Server(Law(HOW), WEIGHTS, "0")
-    flower.play(server, Answers(answer, *range(20, 28)), 0)
+    flower.play(server, Answers(answer, *range(7)), 0)
     while not honest.ended:
         honest.take(0, honest.round, update(0.1))
         honest.close()
@@ -97,8 +106,7 @@ def test_who_lies_or_is_away_counts_as_no_change(caplog: pytest.LogCaptureFixtur
         "client 4: got an update of round 0, expected one of round 1. It came late. It counts",
         "client 5, round 1: got another message",
         "client 6, round 1: got no answer",
-        "node 27: got client None, expected a number below 8",
-        "got client 0, as another",
+        "client 7, round 2: got no answer",
     ):
         assert line in caplog.text
 
@@ -134,8 +142,8 @@ def start_of(run: Any) -> Weights:
     return client.learned(flower.trainer_of(run)[0])
 
 
-def replayed(config: dict[str, Any], honest: set[int]) -> Weights:
-    """What our server has in the end if these clients answer, and no other one does.
+def replayed(config: dict[str, Any], *honest: set[int]) -> Weights:
+    """What our server has in the end if these clients answer in each round, and no other one does.
 
     It takes over the secret of a training that has ended, by which all clients and noise are drawn.
     """
@@ -144,11 +152,10 @@ def replayed(config: dict[str, Any], honest: set[int]) -> Weights:
     assert state.ended
     server = Server(state.law, start_of(run), state._secret)
     while not server.ended:
-        for number in honest & {*server.drawn()}:
-            content: Content = {"round": server.round, "weights": encoded(server.weights)}
-            answer = flower.change(
-                config, {"client": number, "release": config["release"]}, content
-            )
+        content: Content = {"round": server.round, "weights": encoded(server.weights)}
+        for number in honest[server.round] & {*server.drawn()}:
+            node = {"release": config["release"]}
+            answer = flower.change(config, node, content | {"client": number})
             flower._take(server, number, answer)
         server.close()
     assert same(state.weights, server.weights)
@@ -163,13 +170,11 @@ def test_clients_of_a_project_make_an_adapter(
     class Killed(RuntimeError):
         """A process's end."""
 
-    def answer(node: int, kind: str, content: Content) -> Content:
-        own = {"client": node, "release": project["release"]}
-        if kind == "query":
-            return {"client": flower.number(own)}
+    def answer(node: int, content: Content) -> Content:
         if content["round"] == 1 and nodes.asked == 2:
             raise Killed
-        return flower.change(project, own, content) if node < 2 else {"round": 0}
+        own = {"release": project["release"]}
+        return flower.change(project, own, content) if content["client"] != 2 else {"round": 0}
 
     nodes = Answers(answer, 0, 1, 2)
     with pytest.raises(Killed):
@@ -177,7 +182,7 @@ def test_clients_of_a_project_make_an_adapter(
     flower.serve(project, nodes)
     assert nodes.asked == 4  # in the second round twice
     assert "client 2, round" in caplog.text
-    weights = replayed(project, {0, 1})
+    weights = replayed(project, *[{0, 1}] * 3)
     adapter = Path(project["out"]) / "adapter"
     contract = json.loads((adapter / "rapt.json").read_text())
     assert contract["training"]["clients"] == 3 and contract["training"]["epsilon"] <= 8
@@ -193,14 +198,19 @@ def test_a_project_that_does_not_suit_is_refused(project: dict[str, Any]) -> Non
         flower.run_of(project | {"tuner": "lora"}, folder)
     with pytest.raises(RaptError, match=r"tuner: got 'client', .* Did you mean 'clients'"):
         flower.run_of(project | {"tuner": "client"}, folder)
-    with pytest.raises(RaptError, match="client: got None, expected a number"):
-        flower.number({"release": "here"})
+    keys = [key(Path(f"key-{n}")) for n in (0, 1)]
+    Path("clients.pub").write_text("".join([*keys, keys[0]]))
+    with pytest.raises(RaptError, match=r"clients.pub, line 3: got the key of client 0, expected"):
+        flower.numbered("clients.pub")
+    Path("clients.pub").write_text(keys[0] + "client 1\n")
+    with pytest.raises(RaptError, match=r"clients.pub, line 2: got no public key"):
+        flower.numbered("clients.pub")
     Path("out").mkdir()
     with FileLock("out/lock"), pytest.raises(RaptError, match="got another run that trains there"):
-        flower.serve(project, Answers(lambda node, kind, content: None))
-    content: Content = {"round": 0, "weights": encoded(WEIGHTS)}
+        flower.serve(project, Answers(lambda node, content: None))
+    content: Content = {"round": 0, "client": 0, "weights": encoded(WEIGHTS)}
     with pytest.raises(RaptError, match="got 2 weights with other names"):
-        flower.change(project, {"client": 0, "release": project["release"]}, content)
+        flower.change(project, {"release": project["release"]}, content)
 
 
 def test_only_its_apps_need_flower() -> None:
@@ -212,7 +222,7 @@ def test_only_its_apps_need_flower() -> None:
 
 # The real thing
 
-# Client 1 answers NaN, and client 2 says that it works, and does not end.
+# Client 1 answers NaN. In the second round client 2 says that it works, and does not end.
 LYING = """
 import time
 from pathlib import Path
@@ -227,19 +237,14 @@ from rapt.federated.flower import client_app
 app = ClientApp()
 
 
-@app.query()
-def query(message, context):
-    return client_app(message, context)
-
-
 @app.train()
 def train(message, context):
-    if context.node_config["client"] == 0:
-        return client_app(message, context)
-    if context.node_config["client"] == 2:
+    content = message.content["rapt"]
+    if content["client"] == 2 and content["round"] == 1:
         Path("working").touch()
         time.sleep(600)
-    content = message.content["rapt"]
+    if content["client"] != 1:
+        return client_app(message, context)
     change = {name: np.full_like(w, np.nan) for name, w in load(content["weights"]).items()}
     record = ConfigRecord({"round": content["round"], "change": save(change)})
     return Message(RecordDict({"rapt": record}), reply_to=message)
@@ -259,6 +264,16 @@ def certificates(folder: Path) -> dict[str, str]:
     ):
         subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
     return {name: str(folder / f"{name}.pem") for name in ("ca", "key", "cert")}
+
+
+def key(path: Path) -> str:
+    """Make a client's key as ssh-keygen does, and return the line of its public one."""
+    made = ec.generate_private_key(ec.SECP256R1())
+    form = PrivateFormat.OpenSSH
+    path.write_bytes(made.private_bytes(Encoding.PEM, form, NoEncryption()))
+    public = made.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    path.with_suffix(".pub").write_bytes(public)
+    return public.decode() + "\n"
 
 
 def free_port() -> int:
@@ -281,11 +296,20 @@ def listens(port: int) -> bool:
 
 
 @pytest.mark.slow
-def test_processes_over_tls_of_which_one_is_killed_and_one_lies(
+def test_processes_over_tls_of_which_one_lies_one_is_killed_and_the_server_as_well(
     project: dict[str, Any], tmp_path: Path
 ) -> None:
+    """In the second round server and client 2 are killed, after the others' answers.
+
+    The server comes back and goes on with that round, and client 2 does not.
+    """
     flwr = pytest.importorskip("flwr", reason="needs Flower: make flower")
     apart = Path(flwr.__file__).parents[1]
+    yaml = YAML(typ="safe")
+    content = yaml.load(tmp_path / "params.yaml")
+    how = content["tuners"]["clients"]["federated"]
+    how |= {"law": "sampled", "rate": 1.0, "rounds": 2}  # all clients in each round
+    yaml.dump(content, tmp_path / "params.yaml")
     tls, port = certificates(tmp_path / "tls"), free_port()
     app = tmp_path / "app"
     app.mkdir()
@@ -320,31 +344,62 @@ def test_processes_over_tls_of_which_one_is_killed_and_one_lies(
             )
 
     def log(name: str) -> str:
-        return (tmp_path / f"{name}.log").read_text()
+        return " ".join((tmp_path / f"{name}.log").read_text().split())
 
-    try:
+    def link(name: str) -> None:
         keys = ["--ssl-ca-certfile", tls["ca"], "--ssl-certfile", tls["cert"]]
         keys += ["--ssl-keyfile", tls["key"], "--disable-runtime-dependency-installation"]
-        start("link", "flower-superlink", "--host", "127.0.0.1", "--port", port, *keys)
+        keys += ["--enable-supernode-auth", "--database", "flower.db"]
+        start(name, "flower-superlink", "--host", "127.0.0.1", "--port", port, *keys)
         until(lambda: listens(port))
+
+    def node(number: int) -> None:
+        where = ["--superlink", f"127.0.0.1:{port}", "--root-certificates", tls["ca"]]
+        where += ["--auth-supernode-private-key", f"key-{number}", "--port", str(free_port())]
+        config = f'release="{project["release"]}"'
+        start(f"node-{number}", "flower-supernode", *where, "--node-config", config)
+
+    def run(name: str, seconds: int) -> None:
+        given = project | {"seconds": seconds}
+        config = " ".join(f"{key}={json.dumps(value)}" for key, value in given.items())
+        start(name, "flwr", "run", app, "test", "--stream", "--run-config", config)
+
+    def kill(*names: str) -> None:
+        """And all that they started, in whatever session."""
+        first = [psutil.Process(started[name].pid) for name in names]
+        every = [*first, *(child for one in first for child in one.children(recursive=True))]
+        for process in every:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(every)
+
+    try:
+        link("link-1")
+        keys = [key(tmp_path / f"key-{number}") for number in range(3)]
+        (tmp_path / "clients.pub").write_text("".join(keys))
         for number in range(3):
-            node = f'client={number} release="{project["release"]}"'
-            where = ["--superlink", f"127.0.0.1:{port}", "--root-certificates", tls["ca"]]
-            own = ["--port", free_port(), "--node-config", node]
-            start(f"node-{number}", "flower-supernode", *where, *own)
-        run = " ".join(f"{key}={json.dumps(value)}" for key, value in project.items())
-        start("run", "flwr", "run", app, "test", "--stream", "--run-config", run)
+            start("register", "flwr", "supernode", "register", f"key-{number}.pub", "test")
+            assert started["register"].wait(60) == 0
+            node(number)
+        run("run-1", 600)
         until((tmp_path / "working").exists)
-        os.killpg(started["node-2"].pid, signal.SIGKILL)
-        assert started["run"].wait(180) == 0
+        until(lambda: log("node-0").count("Sent successfully") == 2)
+        until(lambda: "client 1, round 2: update" in log("run-1"))
+        kill("link-1", "run-1", "node-2")
+        link("link-2")
+        run("run-2", 60)
+        assert started["run-2"].wait(180) == 0
     finally:
         for name, process in started.items():
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            print(name, log(name), sep="\n")
-    told = " ".join(log("run").split())
-    assert re.search(r"client 1, round \d: update\.\S+: got a number that is not finite", told)
-    assert re.search(r"client 2, round \d: got no answer", told)
-    assert "client 0, round" not in told
+                kill(name)
+            print(name, (tmp_path / f"{name}.log").read_text(), sep="\n")
+    before, after = log("run-1"), log("run-2")
+    for told, round_ in ((before, 1), (before, 2), (after, 2)):
+        assert re.search(rf"client 1, round {round_}: update\.\S+: got a number that is not", told)
+    assert re.search("client 2, round 2: got (no answer|an error)", after)
+    assert "client 0, round" not in before + after
+    assert re.findall(r"round \d of 2", before) == ["round 1 of 2"]
+    assert re.findall(r"round \d of 2", after) == ["round 2 of 2"]
     assert (tmp_path / "out/adapter/rapt.json").exists()
-    replayed(project, {0})
+    replayed(project, {0, 2}, {0})
