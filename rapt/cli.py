@@ -292,8 +292,9 @@ def check(json: AsJson = False) -> None:
     if json:
         _print_json({"valid": True, "cells": kinds, "seeds": p.seeds})
         return
-    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    typer.echo(f"params.yaml is valid: {len(cells)} cells ({counts}), {p.seeds} seeds each.")
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+    seeds = "one seed" if p.seeds == 1 else f"{p.seeds} seeds"
+    typer.echo(f"params.yaml is valid: {len(cells)} cells ({counts}), {seeds} each.")
     typer.echo("The baseline `clean` is the original words: it stays on this machine.")
 
 
