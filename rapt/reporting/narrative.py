@@ -8,7 +8,7 @@ from rapt.grid import sorted_etas
 from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables
 from rapt.reporting.rows import Row
-from rapt.reporting.text import NBSP, count, eta_text, labels_text, listing, percent
+from rapt.reporting.text import NBSP, at_eta, count, eta_text, labels_text, listing, percent
 from rapt.reporting.utility_table import utility
 from rapt.results.reader import Results
 
@@ -45,7 +45,7 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
     if paying:
         best = max(paying, key=lambda row: row.over_local or 0)
         return (
-            f"A release pays: {best.label} at {eta_text(best.eta)} with {best.tuner} reaches "
+            f"A release pays: {best.label} {at_eta(best.eta)} with {best.tuner} reaches "
             f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(best, attacks)}"
         )
     lows = [first.local_low, clean.accuracy_low if clean else None]
@@ -74,11 +74,11 @@ def _worth(released: Sequence[Row]) -> str:
 
 def _best_worth(rows: Sequence[Row]) -> str:
     best = max(rows, key=lambda row: row.accuracy)
-    where = f"The best, {best.label} at {eta_text(best.eta)} with {best.tuner},"
+    where = f"The best, {best.label} {at_eta(best.eta)} with {best.tuner},"
     if best.kind == PUBLIC_LABELS:
         where = (
             f"The best for a provider who has the labels of {best.backbone} and none of yours, "
-            f"{best.label} at {eta_text(best.eta)},"
+            f"{best.label} {at_eta(best.eta)},"
         )
     if best.break_even == 0:
         return f" {where} is worse than a local model with {best.labels_from:g} labels."

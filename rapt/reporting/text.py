@@ -44,6 +44,11 @@ def eta_text(eta: str) -> str:
     return f"η{NBSP}={NBSP}{eta}"
 
 
+def at_eta(eta: str) -> str:
+    """Format η for a sentence, after the name of a method."""
+    return f"({eta_text(eta)})" if level(eta) else f"at {eta_text(eta)}"
+
+
 def eta_number(eta: float | None) -> str:
     """Format a computed η, to three digits or more; None: no η is too large."""
     if eta is None:

@@ -38,3 +38,8 @@ def test_lists_and_counts_read_as_english() -> None:
 def test_sections_have_dotted_names() -> None:
     section = {"a": {"b": [1, 2], "c": None}, "d": True}
     assert text.flat("", section) == {"a.b": "1, 2", "a.c": "null", "d": "True"}
+
+
+def test_a_level_follows_a_method_s_name() -> None:
+    at = [text.at_eta(eta).replace(text.NBSP, " ") for eta in ("75", "recovered-20", "replaced-50")]
+    assert at == ["at η = 75", "(at most 20% recovered)", "(50% replaced)"]
