@@ -21,11 +21,12 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from rapt import params
+from rapt.reporting.text import labels_text
 from rapt.results import table
 
 ROOT = Path(__file__).parents[1]
 TABLES: dict[str, Any] = YAML(typ="safe").load(ROOT / "docs/tables.yaml")
-FORMAT = r"(?P<format>%±|%|\.\d)"
+FORMAT = r"(?P<format>%±|%|\.\d|labels)"
 TABLE = re.compile(r"(<!-- table (?P<name>\S+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 PLACE = re.compile(rf"\[(?P<place>[^\]]+) {FORMAT}\]")
 
@@ -86,6 +87,11 @@ def _figure(file: str, place: str, format: str) -> str:
             around, value = value, _of_list(value, key) if isinstance(value, list) else value[key]
         except (KeyError, StopIteration, ValueError):
             sys.exit(f"{file}: got no '{key}', expected {place}. Run what makes this file.")
+    if format == "labels":
+        tried = around["labels_from"], around["labels_to"]
+        names = (key, f"{key}_low", f"{key}_high")
+        shown, *ends = (labels_text(around[name], *tried) for name in names)
+        return f"{shown} ({' to '.join(ends)})"
     parts = value if isinstance(value, dict) else {}
     if isinstance(value, list):  # of the seeds
         value = fmean(value)
