@@ -3,11 +3,15 @@
 The training is DP-SGD's: each of its steps draws every text with equal probability (Poisson
 sampling), and releases the sum of clipped gradients with Gaussian noise. Datasets are neighbours if
 one has a text, or all texts of an author, more than the other.
+
+Or they are if one has another text in the place of one (`replaced`). Two clipped gradients may then
+differ by twice the norm, and a step with noise σ and rate q is dominated by (1 − q) N(0, σ²) +
+q N(1, σ²) against (1 − q) N(0, σ²) + q N(−1, σ²). docs/private-training.md has the proof.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 from rapt.utils.errors import RaptError
@@ -20,7 +24,13 @@ ORDERS = (*range(2, 65), 96, 128, 256, 512)
 
 
 def spent(
-    noise: float, rate: float, steps: int, delta: float, accountant: Accountant = "pld"
+    noise: float,
+    rate: float,
+    steps: int,
+    delta: float,
+    accountant: Accountant = "pld",
+    *,
+    replaced: bool = False,
 ) -> float:
     """Return the ε of a training at δ.
 
@@ -31,21 +41,25 @@ def spent(
         delta: δ.
         accountant: `pld`, by privacy loss distributions (Koskela et al., 2020), is nearly exact;
             `rdp`, by Rényi divergences (Mironov, 2017), is an upper bound.
+        replaced: whether neighbours have another text in the place of one; by `pld` alone.
     """
-    from dp_accounting import pld, rdp  # here, as they take a second to import
+    from dp_accounting import rdp  # here, as it takes a second to import
 
-    made = pld.PLDAccountant() if accountant == "pld" else rdp.RdpAccountant()
+    made = _nearly_exact(replaced) if accountant == "pld" else rdp.RdpAccountant()
     return float(made.compose(_event(noise, rate, steps)).get_epsilon(delta))
 
 
 @cache
-def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
+def noise_for(
+    epsilon: float, delta: float, rate: float, steps: int, *, replaced: bool = False
+) -> float:
     """Return the least noise of a training that is (ε, δ)-differentially private; see `spent`.
 
     Raises:
         RaptError: no noise suffices with which something could be learned.
     """
-    from dp_accounting import ExplicitBracketInterval, calibrate_dp_mechanism, pld, rdp
+    import dp_accounting as dp
+    from dp_accounting import rdp
 
     def event(noise: float) -> Any:
         return _event(noise, rate, steps)
@@ -54,6 +68,14 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
         found = rdp.RdpAccountant(ORDERS).compose(event(noise)).get_epsilon(delta)
         return bool(found <= epsilon)
 
+    accountant = partial(_nearly_exact, replaced, 1e-4 * max(1.0, epsilon))
+    if replaced:
+        # The other text's gradient may be 0: at least the noise of one text more or less.
+        least = noise_for(epsilon, delta, rate, steps)
+        if accountant().compose(event(least)).get_epsilon(delta) <= epsilon:
+            return least
+        law = (accountant, event, epsilon, delta, dp.LowerEndpointAndGuess(least, 2 * least))
+        return float(dp.calibrate_dp_mechanism(*law, tol=1e-3 * least))
     if not suffices(MOST_NOISE):
         raise RaptError(
             f"private.epsilon: got {epsilon:g} at delta {delta:g}, which {steps} steps reach by no "
@@ -67,17 +89,26 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
     while not suffices(enough):
         enough *= 1.25
     try:
-        found = calibrate_dp_mechanism(
-            lambda: pld.PLDAccountant(value_discretization_interval=1e-4 * max(1.0, epsilon)),
+        found = dp.calibrate_dp_mechanism(
+            accountant,
             event,
             epsilon,
             delta,
-            ExplicitBracketInterval(enough / 2, enough),
+            dp.ExplicitBracketInterval(enough / 2, enough),
             tol=1e-3 * enough,
         )
     except ValueError:  # its grid is too coarse where the noise is large
         return enough
     return float(found)
+
+
+def _nearly_exact(replaced: bool, interval: float = 1e-4) -> Any:
+    """Return an accountant of neighbours of a kind, on a grid of losses this far apart."""
+    from dp_accounting import NeighboringRelation, pld
+
+    known = NeighboringRelation
+    relation = known.REPLACE_ONE if replaced else known.ADD_OR_REMOVE_ONE
+    return pld.PLDAccountant(relation, value_discretization_interval=interval)
 
 
 def _event(noise: float, rate: float, steps: int) -> Any:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import exp
+
+import numpy as np
 import pytest
+from scipy.stats import norm
 
 from rapt.tuning.accounting import Accountant, noise_for, spent
 from rapt.utils.errors import RaptError
@@ -35,6 +39,63 @@ def test_every_text_at_every_step_is_one_gaussian() -> None:
 def test_the_noise_spends_what_is_allowed_and_hardly_less(epsilon: float) -> None:
     found = spent(noise_for(epsilon, 1e-5, 0.1, 100), 0.1, 100, 1e-5)
     assert 0.97 * epsilon < found <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.7, 2.0, 8.0])
+def test_a_text_in_the_place_of_another_is_a_gaussian_of_twice_the_sensitivity(
+    noise: float,
+) -> None:
+    """At every step and without sampling; its δ(ε) is exact (Balle and Wang, 2018)."""
+    shift, found = 2 / noise, spent(noise, 1, 1, 1e-5, replaced=True)
+    assert found == pytest.approx(spent(noise / 2, 1, 1, 1e-5), abs=1e-3)
+    delta = norm.cdf(shift / 2 - found / shift)
+    delta -= exp(found) * norm.cdf(-shift / 2 - found / shift)
+    assert delta == pytest.approx(1e-5, rel=2e-3)
+
+
+# Both gradients of a text, within the norm 1 of a plane: the first pair dominates all others.
+PAIRS = [((1, 0), (-1, 0)), ((1, 0), (0, 1)), ((1, 0), (0, 0)), ((0.6, 0.8), (-0.6, 0.3))]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_no_two_gradients_are_told_apart_better_than_opposite_ones_of_the_norm(
+    rate: float, pair: tuple[tuple[float, float], tuple[float, float]]
+) -> None:
+    """δ of a sampled step at the accountant's ε, by the integral over a plane."""
+    noise, delta = 1.5, 1e-3
+    epsilon = spent(noise, rate, 1, delta, replaced=True)
+    axis = np.linspace(-12, 12, 1201)
+    at = np.stack(np.meshgrid(axis, axis), -1)
+
+    def density(mean: tuple[float, float]) -> np.ndarray:
+        return np.prod(norm.pdf(at, mean, noise), -1)
+
+    one, other = ((1 - rate) * density((0, 0)) + rate * density(to) for to in pair)
+    both = [
+        np.maximum(a - exp(epsilon) * b, 0).sum() * (axis[1] - axis[0]) ** 2
+        for a, b in ((one, other), (other, one))
+    ]
+    if pair == PAIRS[0]:
+        assert both == pytest.approx([delta, delta], rel=5e-3)
+    else:
+        assert max(both) < 0.9 * delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "less", "enough", "too_much"), [(3, 1.21, 1.73, 4.72), (0.1, 17.5, 34.7, 0.217)]
+)
+def test_the_noise_of_one_text_more_or_less_is_too_little_for_a_replaced_one(
+    epsilon: float, less: float, enough: float, too_much: float
+) -> None:
+    """The first is the example of docs/private-training.md."""
+    law = (1e-4, 0.1, 50)
+    found = [noise_for(epsilon, *law, replaced=replaced) for replaced in (False, True)]
+    assert found == pytest.approx([less, enough], rel=5e-3)
+    spends = [spent(noise, 0.1, 50, 1e-4, replaced=True) for noise in found]
+    assert spends == pytest.approx([too_much, epsilon], rel=1e-2)
+    assert spends[1] <= epsilon * (1 + 1e-6)
+    assert noise_for(500, *law, replaced=True) == noise_for(500, *law)  # the least that is used
 
 
 def test_an_epsilon_that_no_noise_reaches_is_one_line() -> None:
