@@ -13,7 +13,7 @@ from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.kinds import KINDS
 from rapt.param_types import level
 from rapt.tasks.base import Task
-from rapt.tuning.tuners import Gradient, Private, Tuner
+from rapt.tuning.tuners import Gradient, Tuner
 from rapt.utils.errors import not_allowed
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _references(p: Params) -> Iterable[str]:
     yield from _untunable(p)
     yield from _words_alone(p)
     yield from _gradients(p)
-    yield from _of_authors(p)
+    yield from _at_home(p)
     yield from _shards(p)
     yield from _without_clean(p)
     yield from _scored_apart(p, scored)
@@ -247,33 +247,29 @@ def _gradients(p: Params) -> Iterable[str]:
             )
 
 
-def _of_authors(p: Params) -> Iterable[str]:
-    """Authors are a unit where they are known: of tasks that have them, and on clean text."""
-    sweep = p.sweep
-    keys = [f"tuners.{name}.private" for name, t in p.tuners.items() if _by_author(_private(t))]
-    keys += ["train.gradient"] if _by_author(p.train.gradient) else []
-    unknown = [name for name in sweep.train if name in p.tasks and not p.tasks[name].identifying]
-    for key in keys:
-        for where, given in (
-            ("sweep.train without authors", unknown),
-            ("sweep.methods, whose releases name no author", sweep.methods),
-            ("sweep.synthesizers, whose texts have no author", sweep.synthesizers),
-            ("sweep.memberships, whose attacker knows no authors", sweep.memberships),
-            ("studies, whose releases name no author", [*p.studies]),
-        ):
-            if given:
-                yield f"{key}.unit: got author with {where} ({given[0]}), expected none of them."
-                break
+def _at_home(p: Params) -> Iterable[str]:
+    """Authors are a unit, and a policy finds words, on clean text of tasks that suit."""
+    wrong: dict[str, str] = {}
+    for cell in plan(p):
+        task, name = cell.factors["task"], cell.factors.get("tuner")
+        if task not in p.tasks or name not in p.tuners:
+            continue
+        own, is_clean = _private(p.tuners[name]), cell.factors["method"] == CLEAN
+        key, how = (f"tuners.{name}.private", own) if own else ("train.gradient", p.train.gradient)
+        of = f"{cell.cell} of kind {cell.kind}, expected cells on clean text"
+        by_author = is_clean and p.tasks[task].identifying and cell.kind != "membership"
+        if getattr(how, "unit", None) == "author" and not by_author:
+            wrong.setdefault(f"{key}.unit: got author", f"{of} with authors, and no attacker.")
+        if getattr(how, "policy", None) and not (is_clean and p.kind(task).has_classes):
+            wrong.setdefault(f"{key}.policy: got one", f"{of} with classes.")
+    yield from (
+        f"{got} for {of} Empty sweep.tune_at, or leave it out." for got, of in wrong.items()
+    )
 
 
 def _private(tuner: Tuner) -> Gradient | None:
     """Return a tuner's private gradient; None: it has none of its own."""
     return getattr(tuner, "private", None)
-
-
-def _by_author(gradient: Gradient | None) -> bool:
-    """Return whether what is bounded is the part of an author."""
-    return isinstance(gradient, Private) and gradient.unit == "author"
 
 
 def _shards(p: Params) -> Iterable[str]:

@@ -253,6 +253,12 @@ FAULTS = (
     ),
     Fault("rapt/tuning/checkpoints.py", '        "train": run.train.model_dump(),\n', ""),
     Fault(
+        "rapt/tuning/private.py",
+        "self.replaced = how.policy is not None",
+        "self.replaced = False",
+        "tests/tuning/test_redaction.py",
+    ),
+    Fault(
         "rapt/tuning/config.py",
         "return [int((i + 1) * self.held_out) > int(i * self.held_out) for i in range(rows)]",
         "return [i < int(rows * self.held_out) for i in range(rows)]",

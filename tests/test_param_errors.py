@@ -71,7 +71,15 @@ WRONG: list[tuple[str | Edit, str]] = [
     ),
     (
         "tuners.lora.private={epsilon: 3, unit: author}",
-        "tuners.lora.private.unit: got author with sweep.train without authors \\(movies\\), exp",
+        "tuners.lora.private.unit: got author for movies-minilm-lora-clean of kind train, expected",
+    ),
+    (
+        "tuners.lora.private={epsilon: 3, policy: {}}",
+        "tuners.lora.private.policy: got one for movies-minilm-lora-t2t-50 of kind train, expecte",
+    ),
+    (
+        "tuners.lora.private={epsilon: 3, policy: {entities: [], digits: false}}",
+        "tuners.lora.private.policy: got a policy without a rule, expected entities, digits or pa",
     ),
     ("tuners.p-tuning.hiden=3", "tuners.p-tuning: got 'hiden', expected .*. Did you mean 'hidden'"),
     ("tuners.prompt.tokens=0", "tuners.prompt.tokens: got 0, expected a number greater than 0"),
@@ -466,6 +474,17 @@ def test_one_line_names_the_key_the_given_and_the_allowed(edit: str | Edit, line
     found = lines(edit)
     assert len(found) == 1
     assert re.match(line, found[0]), found[0]
+
+
+@pytest.mark.parametrize("private", [{"unit": "author"}, {"policy": {}}])
+def test_authors_and_policies_are_taken_where_clean_text_alone_is_tuned_on(
+    private: dict[str, object],
+) -> None:
+    content = copy.deepcopy(EVERY)
+    content["tasks"]["movies"]["authors"] = ["id"]
+    content["sweep"]["tune_at"], content["studies"] = [], {}
+    content["tuners"]["lora"] = {"type": "lora", "private": {"epsilon": 3, **private}}
+    params.validate(content)
 
 
 def test_every_problem_is_told_at_once() -> None:

@@ -155,8 +155,12 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
 
 
 def _unit(training: Mapping[str, float]) -> str:
-    """Return what the ε of a training is for: it counts authors or clients where these are."""
-    return next((name for name in ("author", "client") if f"{name}s" in training), "text")
+    """Return what the ε of a training is for: it counts authors or clients where these are.
+
+    A training with a policy promises less: it counts the words that the policy found.
+    """
+    unit = next((name for name in ("author", "client") if f"{name}s" in training), "text")
+    return f"{unit} that differs in what the policy finds" if "words_found" in training else unit
 
 
 def _break_even(local: ReadCell | None, accuracy: Metric | None) -> dict[str, float | None]:

@@ -115,9 +115,9 @@ class Saved:
 class Checkpoint(Saved):
     """A run's checkpoint."""
 
-    def __init__(self, run: Run, device: str) -> None:
-        """Determine its path, on the device of this name."""
-        super().__init__(_inputs(run, device), f"{run.cell}, seed {run.k}")
+    def __init__(self, run: Run, device: str, **more: str) -> None:
+        """Determine its path, on the device of this name, by `more` that it reads."""
+        super().__init__(_inputs(run, device) | more, f"{run.cell}, seed {run.k}")
 
 
 class NoCheckpoint(Checkpoint):

@@ -89,7 +89,10 @@ class PrivateGradients:
             )
         self.rate = self.size / texts
         self.expected = self.size * units / texts
-        self.total = noise_for(how.epsilon, how.delta, self.rate, self.steps)
+        # Of a policy's neighbours none has a text more: one has other words in it.
+        self.replaced = how.policy is not None
+        law = (how.epsilon, how.delta, self.rate, self.steps)
+        self.total = noise_for(*law, replaced=self.replaced)
         self.noise, self.counts = self.total, 0.0
         if how.clipping == "quantile":
             self.counts = COUNT_NOISE * self.expected
@@ -182,7 +185,8 @@ class PrivateGradients:
 
     def statement(self) -> dict[str, float]:
         """Return what is spent, and the law's parameters: `noise` is the σ of all that is drawn."""
-        found = spent(self.total, self.rate, self.steps, self.how.delta)
+        law = (self.total, self.rate, self.steps, self.how.delta)
+        found = spent(*law, replaced=self.replaced)
         authors = {} if self.authors is None else {"authors": len(self.authors)}
         return authors | {
             "epsilon": found,

@@ -27,6 +27,7 @@ from rapt.tuning.config import Run, Trained
 from rapt.tuning.denoising import reading, save_denoised
 from rapt.tuning.inputs import Reader, Split, read_columns, read_targets
 from rapt.tuning.model import adapt, load_backbone, save
+from rapt.tuning.redaction import Redacted
 from rapt.tuning.trainer import Trainer, memory_lacks
 from rapt.utils import files
 from rapt.utils.device import device, device_name
@@ -117,12 +118,14 @@ def _trained(
         known, sampler = reading(run.denoising, backbone, tokenizer)
     apart = translates(backbone)
     reader = Reader(tokenizer, run.train.max_tokens, run.decoding.chat, apart)
-    splits = {}
+    splits, redacted = {}, None
     for name in ("train", "test"):
         columns, vectors = read_columns(data / f"{name}.parquet", known)
         found = kind.tokenized(columns, reader, vectors)
         splits[name] = replace(found, authors=columns.get("author"))
         check_vectors(backbone, splits[name].vectors)
+        if name == "train":
+            redacted = Redacted.of(run, columns, reader, statement)
     adapted = adapt(backbone, run.tuner)
     if run.train.gradient_checkpointing:
         recompute(adapted)
@@ -143,13 +146,16 @@ def _trained(
     rows = len(splits["train"])
     held_out = splits["train"].of([r for r, held in enumerate(run.train.holds_out(rows)) if held])
     tuned = splits["train"].of(run.train.tunes_on(rows, run.k))
-    curves = trainer.fit(tuned, checkpoint)
+    if redacted:
+        curves = redacted.tune_twice(trainer, tuned, checkpoint, where)
+    else:
+        curves = trainer.fit(tuned, checkpoint)
     if cards.rank():
         return []
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
-    promised = trainer.statement()
+    promised = trainer.statement() | (redacted.statement() if redacted else {})
     inference_spec.write(run, statement, len(tuned), promised)
     # By the rows held out the user weighs the classes of a model on the own machine.
     asked = {"train": held_out} if kind.has_classes and len(held_out) else {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self, 
 
 from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, model_validator
 
+from rapt import paths
 from rapt.param_types import Section, or_of, problem, type_of
 from rapt.utils.registry import Registry
 
@@ -151,6 +152,36 @@ class Capped(Gradient):
         return CappedStep(weights, self.cap)
 
 
+class Policy(Section):
+    """Just Fine-tune Twice (Shi et al., 2022): only words that a public policy finds are private.
+
+    The model tunes first without noise, on texts with a placeholder for each word that is found,
+    and then privately on the whole texts. It is for tasks of classes, and for clean text.
+    """
+
+    entities: Literal["all"] | list[str] = Field(
+        "all", description="types of named entities that spaCy finds, such as PERSON; all; or []"
+    )
+    digits: bool = Field(True, description="whether it finds words with a digit")
+    parts_of_speech: list[str] = Field([], description="Universal POS tags, as PROPN")
+    tagger: str = Field(
+        paths.TAGGER,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="spaCy model that finds entities and parts of speech, an importable package",
+    )
+    epochs: PositiveInt = Field(3, description="of the first tuning, without noise")
+    learning_rate: PositiveFloat = Field(1e-3, description="of the first tuning, the highest")
+
+    @model_validator(mode="after")
+    def _finds_something(self) -> Self:
+        if not (self.entities or self.digits or self.parts_of_speech):
+            raise problem(
+                "got a policy without a rule, expected entities, digits or parts_of_speech. It "
+                "would call no word private."
+            )
+        return self
+
+
 class Private(Gradient):
     """DP-SGD (Abadi et al., 2016): each text's gradient is clipped, and their sum gets noise.
 
@@ -174,6 +205,9 @@ class Private(Gradient):
         "norm (AUTO-S, Bu et al., 2023). stable: the same, but very short ones stay shorter "
         "(DP-PSAC, Xia et al., 2023). quantile: the norm begins at clip and follows the median "
         "(Andrew et al., 2021), which costs a little",
+    )
+    policy: Policy | None = Field(
+        None, description="which words are private: the bound is of these alone; null: all words"
     )
 
     def prepared(

@@ -155,7 +155,7 @@ def silent(patch: pytest.MonkeyPatch) -> None:
 
 
 def rare(patch: pytest.MonkeyPatch) -> None:
-    def solved(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    def solved(epsilon: float, delta: float, rate: float, steps: int, **_: bool) -> float:
         return noise_for(epsilon, delta, rate / 100, steps)
 
     patch.setattr(private, "noise_for", solved)

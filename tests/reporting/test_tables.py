@@ -143,12 +143,16 @@ def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(
     assert len(pruned) == len(etas) and not any(path.exists() for path in pruned)
 
 
-@pytest.mark.parametrize("unit", ["text", "author", "client"])
+FOUND = "text that differs in what the policy finds"
+
+
+@pytest.mark.parametrize("unit", ["text", "author", "client", FOUND])
 def test_a_model_that_was_tuned_privately_at_home_is_told_apart(
     experiment: Params, capsys: pytest.CaptureFixture[str], unit: str
 ) -> None:
     """It is not called unprotected, and it is no release."""
-    training = {"epsilon": 3.0, "delta": 1e-5} | ({} if unit == "text" else {f"{unit}s": 50})
+    counts = {"text": {}, FOUND: {"words_found": 50}}.get(unit, {f"{unit}s": 50})
+    training = {"epsilon": 3.0, "delta": 1e-5} | counts
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
     synthetic.write_predictions(experiment, shares)
     for cell in plan(experiment):

@@ -163,6 +163,20 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
     assert all(points["own"] == points["clean"] for points in same["points"])
 
 
+def test_a_policy_of_params_tunes_twice_on_clean_text(small: Path, in_this_process: None) -> None:
+    """The cell and the adapter say what the training promises: of words that were found alone."""
+    policy = {"entities": [], "parts_of_speech": ["DET"], "epochs": 1}
+    with edited() as content:
+        content["tuners"]["lora"] = {"type": "lora", "learning_rate": 0.01}
+        content["tuners"]["lora"]["private"] = {"epsilon": 8, "delta": 0.01, "policy": policy}
+        content["sweep"] |= {"train": ["mine"], "tuners": ["lora"], "tune_at": [], "layers": []}
+    adapters = tuned("clean", "inf")
+    cell = files.read_json("reports/cells/train/mine-tiny-lora-clean.json")
+    assert cell["training"] == files.read_json(adapters / "seed-0/rapt.json")["training"]
+    assert cell["training"]["epsilon"] <= 8
+    assert (cell["training"]["words_found"], cell["training"]["words"]) == (24, 96)  # each "the"
+
+
 def test_releases_of_other_texts_are_refused(small: Path) -> None:
     for method, eta in (("clean", "inf"), ("pct2t", "3")):
         path = Path(f"data/private/mine/{released(method, eta)}")
