@@ -16,6 +16,7 @@ protects, a published one does not.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,6 +129,10 @@ class PrivateGradients:
     ) -> Iterator[list[int]]:
         """Yield the rows of each batch of an epoch: each unit is drawn by itself."""
         units = len(lengths) if self.authors is None else len(self.authors)
+        # The order's generator has the seed of the noise's, of which these draws are independent.
+        seed = torch.randint(2**62, (), generator=generator).item()
+        digest = hashlib.sha256(f"texts of a step {seed}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
         for _ in range(ceil(len(lengths) / size)):
             drawn = torch.rand(units, dtype=torch.float64, generator=generator) < self.rate
             chosen = drawn.nonzero().flatten().tolist()

@@ -184,6 +184,15 @@ def test_a_text_changes_the_count_that_moves_the_norm_by_one_half(
         assert heard.pop() == sign * len(rows) / 2
 
 
+def test_texts_are_drawn_apart_from_the_noise_of_the_same_seed(tiny: Run) -> None:
+    """The trainer's generators begin alike; equal draws are chance once in 10⁶."""
+    strategy = strategy_of(made(tiny, Private(epsilon=3, delta=1e-3)))
+    order, noise = (torch.Generator().manual_seed(7) for _ in range(2))
+    (drawn, *_) = strategy.batches([5] * 64, 8, order)
+    like_noise = torch.rand(64, dtype=torch.float64, generator=noise) < strategy.rate
+    assert drawn != like_noise.nonzero().flatten().tolist()
+
+
 AUTHORS = [row % 8 for row in range(40)] + [8] * 24
 
 
