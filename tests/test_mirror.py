@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -117,8 +118,11 @@ def test_each_module_has_its_tests_at_the_mirrored_place() -> None:
 
 
 def test_each_fault_of_mutations_changes_one_line_of_the_product() -> None:
-    from tests.mutations import FAULTS
+    from tests.mutations import FAULTS, TABLE
 
+    assert len(re.findall("^-", TABLE.read_text(), re.M)) == sum(
+        len(fault.right.split("\n")) for fault in FAULTS
+    )
     gone = [f for f in FAULTS if (ROOT / f.file).read_text().count(f.right) != 1]
     assert not gone
     assert all((ROOT / path.partition("::")[0]).exists() for f in FAULTS for path in f.tests)
