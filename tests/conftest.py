@@ -111,9 +111,17 @@ def shared() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep tests away from the user's own ledger."""
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tests away from the user's own ledger, and from the flow that may have started them."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path.with_name(f"{tmp_path.name}-data-home")))
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 class Done(NamedTuple):
@@ -149,10 +157,8 @@ def rapt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+def experiment(empty: Path) -> Params:
     """A whole synthetic experiment in an empty working folder."""
     from tests.reporting import synthetic  # here, as most tests need no report
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    return synthetic.write(tmp_path)
+    return synthetic.write(empty)

@@ -31,7 +31,6 @@ from tests.conftest import ROOT, Rapt
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     defaults.project.cache_clear()
     yield tmp_path

@@ -197,11 +197,8 @@ def test_bad_data_is_one_line_that_shows_no_text(
     kind: str,
     content: bytes,
     task: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    empty: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     Path("my.file").write_bytes(content)
     with pytest.raises(RaptError) as error:
         prepare("mine", make_task({"all": "my.file"}, kind, **task), 0)

@@ -50,7 +50,6 @@ NOT_UTF_8 = (
 def project(tmp_path: Path, monkeypatch: Patch, table: EmbeddingTable) -> Iterator[None]:
     """A project in which `rapt flow` runs in this process."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     experiment()
     Path("presets").symlink_to(ROOT / "presets")
     Path("tiny").symlink_to(table.folder)

@@ -200,10 +200,7 @@ def test_an_unknown_preset_is_one_line() -> None:
         presets.text("papper-t5")
 
 
-def test_presets_are_in_the_project_s_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_presets_are_in_the_project_s_folder(empty: Path) -> None:
     with pytest.raises(RaptError, match="Run in its folder"):
         presets.names()
 

@@ -14,9 +14,7 @@ from tests.test_mistakes import experiment, replace, rows, write
 
 
 @pytest.fixture(autouse=True)
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
+def workspace(empty: Path) -> None:
     experiment()
 
 

@@ -23,9 +23,8 @@ Said = Callable[..., str]
 
 
 @pytest.fixture
-def rapt(rapt: Rapt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Said:
+def rapt(rapt: Rapt, empty: Path) -> Said:
     """All that a command prints."""
-    monkeypatch.chdir(tmp_path)
 
     def run(*args: object, status: int = 0) -> str:
         done = rapt(*args)

@@ -18,10 +18,8 @@ TASK: TypeAdapter[Task] = TypeAdapter(AnyTask)
 
 
 @pytest.fixture(autouse=True)
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    return tmp_path
+def workspace(empty: Path) -> Path:
+    return empty
 
 
 def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Any:

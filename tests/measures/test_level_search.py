@@ -28,10 +28,9 @@ METHODS: dict[str, tuple[dict[str, object], list[str] | None]] = {
 
 
 def test_each_method_has_the_eta_that_replaces_the_share(
-    table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: EmbeddingTable, empty: Path
 ) -> None:
     """Twice 200 or more draws of each of 18 words: a standard error below 0.02 in all."""
-    monkeypatch.chdir(tmp_path)
     rows = level_search.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0, linked)
     assert [(row["method"], row["level"]) for row in rows] == [
         (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")

@@ -53,12 +53,9 @@ def test_a_lost_server_stops_the_bar_alone(tmp_path: Path) -> None:
         artifacts.Bar(schedule).show()
 
 
-def test_cells_pareto_and_mlflow_stand_beside_the_run(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    experiment = synthetic.write(tmp_path)
-    figures = tmp_path / "reports/figures"
+def test_cells_pareto_and_mlflow_stand_beside_the_run(server: str, empty: Path) -> None:
+    experiment = synthetic.write(empty)
+    figures = empty / "reports/figures"
     figures.mkdir(parents=True)
     (figures / "pareto-one.svg").write_text("<svg/>")
 

@@ -21,10 +21,7 @@ from tests.pipelines.test_reproduce import wait_until
 
 
 @pytest.mark.slow
-def test_flows_use_the_projects_server_while_it_runs(
-    tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_flows_use_the_projects_server_while_it_runs(empty: Path, prefect_home: Path) -> None:
     port = server._free_port()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(prefect_home)}
     command = [sys.executable, "-m", "pipelines.server", "--port", str(port)]
@@ -46,10 +43,7 @@ def test_flows_use_the_projects_server_while_it_runs(
         httpx.get(f"http://127.0.0.1:{port}/api/health")
 
 
-def test_an_address_that_nobody_answers_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_address_that_nobody_answers_is_not_used(empty: Path) -> None:
     server.ADDRESS.parent.mkdir()
     server.ADDRESS.write_text("http://127.0.0.1:9/api")  # of a server that was killed
     assert server._of_project() is None

@@ -62,10 +62,7 @@ def test_dvc_adds_to_the_lock_of_a_run_and_reads_it_again(tmp_path: Path) -> Non
     assert load_yaml(str(path))["stages"] == {"one@a": needed, "two@a": made}
 
 
-def test_two_runs_of_a_machine_have_a_folder_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_two_runs_of_a_machine_have_a_folder_each(empty: Path) -> None:
     with worker.own_folder() as first:
         with worker.own_folder() as second:
             assert first != second

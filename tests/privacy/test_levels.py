@@ -6,10 +6,7 @@ from rapt.privacy import levels
 from rapt.utils.errors import RaptError
 
 
-def test_a_level_that_was_not_searched_for_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_level_that_was_not_searched_for_is_one_line(empty: Path) -> None:
     with pytest.raises(
         RaptError, match=r"tiny.json: got no η of replaced-20, expected one\. Try: "
     ):

@@ -18,9 +18,8 @@ CATEGORIES = ["--categories", "noun,verb", "--categories", "pronoun,preposition"
 
 
 @pytest.fixture
-def rapt(rapt: Rapt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Rapt:
+def rapt(rapt: Rapt, empty: Path, folder: Path) -> Rapt:
     """`rapt privatize`, by a table here."""
-    monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, "table")
     defaults.project.cache_clear()
 

@@ -91,12 +91,10 @@ def planned(params: Params, cell: str) -> PlannedCell:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, and the project's presets."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
-    return tmp_path
+    return empty
 
 
 @pytest.fixture

@@ -47,16 +47,14 @@ def test_chance_turns_no_order_more_often_than_it_says() -> None:
 
 
 @pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+def experiment(empty: Path) -> Params:
     """A synthetic experiment at a level and at an η, of which one task has public labels."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
 
     def edit(content: dict[str, Any]) -> None:
         add_public_labels(content)
         content["sweep"] |= {"etas": [75, "replaced-50"], "tune_at": [75, "replaced-50"]}
 
-    p = synthetic.write(tmp_path, edit)
+    p = synthetic.write(empty, edit)
     found = [
         {"method": name, "level": "replaced-50", "eta": eta, "metric": "Euclidean"}
         | {"guarantee": f"P[M(w)=y] <= exp({eta} * d(w, w'))", "eta_low": eta, "eta_high": eta}

@@ -52,7 +52,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def experiment(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Params]:
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     yield params.load(tmp_path / "params.yaml")
 
 
@@ -79,7 +78,6 @@ def mirrored(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def children(mirrored: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The runs of its cells; it is the working folder."""
     monkeypatch.chdir(mirrored)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
     return runs()[1]
 
 

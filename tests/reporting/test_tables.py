@@ -96,12 +96,9 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     assert worth
 
 
-def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(empty: Path) -> None:
     """Its best release is as good as a local model of 100 labels, and in the advice."""
-    monkeypatch.chdir(tmp_path)
-    p = synthetic.write(tmp_path, add_public_labels)
+    p = synthetic.write(empty, add_public_labels)
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
     synthetic.write_predictions(p, shares)
     by_labels = {"accuracy_with_25": 0.6, "accuracy_with_100": 0.65, "accuracy": 0.7}
@@ -579,16 +576,13 @@ def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
     assert table(p, "channels") == []
 
 
-def test_synthetic_texts_stand_beside_methods_at_their_epsilon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_synthetic_texts_stand_beside_methods_at_their_epsilon(empty: Path) -> None:
     """In rows, tables, figures and advice; what papers claim of methods is not about them."""
-    monkeypatch.chdir(tmp_path)
 
     def edit(content: dict[str, Any]) -> None:
         content["sweep"].update(synthesizers=["generator"], epsilons=[3, 8])
 
-    p = synthetic.write(tmp_path, edit)
+    p = synthetic.write(empty, edit)
     rights = {"local": 0.6, "t2t": 0.5, "generator": 0.9, "clean": 0.95}
     synthetic.write_predictions(p, rights)
     results = reader.load(p)
@@ -607,15 +601,11 @@ def test_synthetic_texts_stand_beside_methods_at_their_epsilon(
     assert not [each for each in settings if "generator" in each]
 
 
-def test_held_out_synthetic_rows_weigh_no_local_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
+def test_held_out_synthetic_rows_weigh_no_local_model(empty: Path) -> None:
     def edit(content: dict[str, Any]) -> None:
         content["sweep"].update(synthesizers=["generator"], epsilons=[3])
 
-    p = synthetic.write(tmp_path, edit)
+    p = synthetic.write(empty, edit)
     synthetic.write_predictions(p, {"local": 0.6, "t2t": 0.5, "generator": 0.9})
     (cell,) = [c for c in plan(p) if c.stage == "train-synthetic"]
     found = predictions.read(cell.predictions)

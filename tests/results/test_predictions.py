@@ -21,9 +21,8 @@ LOGITS = [
 ]
 
 
-def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "train/cell.parquet"
+def test_what_is_written_is_read(empty: Path) -> None:
+    path = empty / "train/cell.parquet"
     held_out = Predictions.of(ROWS.slice(1, 1), [of[:1] for of in LOGITS])
     predictions.write(path, {"train": held_out, "test": Predictions.of(ROWS, LOGITS)})
     found = predictions.read(path)

@@ -29,11 +29,9 @@ def at_a_level(content: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+def results(empty: Path) -> Results:
     """A whole experiment in the working folder, with answers to single texts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    p = synthetic.write(tmp_path, at_a_level)
+    p = synthetic.write(empty, at_a_level)
     synthetic.write_predictions(p, RIGHT)
     return reader.load(p)
 

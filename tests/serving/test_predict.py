@@ -38,11 +38,8 @@ PROTECTED = ("Zanzibar", "Xanthippe", "Ouagadougou")
 
 
 @pytest.fixture
-def rapt(
-    rapt: Rapt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> Iterator[Rapt]:
+def rapt(rapt: Rapt, empty: Path, folder: Path) -> Iterator[Rapt]:
     """`rapt predict`, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, "models/tables/small")
     defaults.project.cache_clear()
 

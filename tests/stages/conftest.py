@@ -62,7 +62,6 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         rows = [f"secret {i},{i % 2},{'me' if i % 3 else 'you'}" for i in range(60)]
         (tmp_path / "mine.csv").write_text("\n".join(["text,y,who", *rows]) + "\n")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.delenv("RAPT_HOME", raising=False)
         return tmp_path
 
     return make

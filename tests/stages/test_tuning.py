@@ -33,9 +33,8 @@ def shipped() -> params.Params:
 
 
 @pytest.fixture
-def located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def located(empty: Path) -> None:
     """A project in which both backbones are MiniLM's."""
-    monkeypatch.chdir(tmp_path)
     for name in ("bilstm", "minilm"):
         told = models.source(paths.MINILM, models.folder(paths.MINILM, None))
         files.write_json(paths.backbone(name) / models.SOURCE, told)

@@ -105,10 +105,7 @@ def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert Checkpoint(replace(run, adapter=Path("x"), cell="y"), "cpu").path in paths
 
 
-def test_what_a_kill_left_of_a_checkpoint_goes_with_the_next(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_a_kill_left_of_a_checkpoint_goes_with_the_next(run: Run, empty: Path) -> None:
     left = files.SCRATCH / f"{Checkpoint(run, 'cpu').path.name}.0123"
     other = left.with_name("adapter.0123")
     for path in (left, other):

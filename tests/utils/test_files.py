@@ -14,10 +14,7 @@ import pytest
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-
-@pytest.fixture(autouse=True)
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty")
 
 
 def test_a_failure_leaves_nothing_and_keeps_what_was() -> None:
