@@ -72,9 +72,7 @@ ELSEWHERE = {
     "rapt/public_labels.py": "tests/stages/test_public_labels.py",
     # These share the page that others draw.
     "rapt/reporting/rows.py": "tests/reporting/test_tables.py",
-    "rapt/reporting/utility_table.py": "tests/reporting/test_tables.py",
-    "rapt/reporting/word_figures.py": "tests/reporting/test_tables.py",
-    "rapt/reporting/word_tables.py": "tests/reporting/test_tables.py",
+    "rapt/reporting/word_figures.py": "tests/reporting/test_word_tables.py",
     # The places that dvc.yaml names.
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rapt import paths
-from rapt.grid import plan
+from rapt.grid import CLEAN, plan
 from rapt.params import Params
-from rapt.reporting import narrative, published, tables
+from rapt.reporting import published, tables, utility_table
 from rapt.reporting.figures import figures
+from rapt.reporting.narrative import advice, headline
 from rapt.reporting.page import Overview
 from rapt.reporting.summary import print_results
 from rapt.results import reader
@@ -19,23 +20,22 @@ from rapt.utils import files
 from tests.reporting import synthetic
 from tests.reporting.conftest import Page, make, planned, rows
 
-# Each test draws a whole page.
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_sample_and_the_cheap_tuner_are_told(experiment: Params) -> None:
     """As after `rapt init`: 1,400 rows of 5,722, and no tuner but the probe."""
     gate = paths.raw_gate("tweets")
     files.write_json(gate, files.read_json(gate) | {"dropped": {"not drawn": 0}})
-    told = dict(narrative.headline(reader.load(experiment)))["What ran"]
+    told = dict(headline(reader.load(experiment)))["What ran"]
     assert told.endswith(" a cell. A sample of the rows: 1,400 of the 5,722 of movies.")
     narrow = {"tuners": [], "tune_at": [], "probes": ["linear-probe"]}
     sweep = experiment.sweep.model_copy(update=narrow)
     results = reader.load(experiment.model_copy(update={"sweep": sweep}))
-    told = dict(narrative.headline(results))["What ran"]
+    told = dict(headline(results))["What ran"]
     assert told.endswith(" of movies. Only the cheap tuner ran.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["broken", "unproven"])
 def test_an_attack_that_is_not_known_to_work_never_comforts(
     word: str, experiment: Params, capsys: pytest.CaptureFixture[str]
@@ -81,9 +81,91 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
     assert said in terminal
 
 
+@pytest.mark.slow
 def test_no_figure_shows_an_attack_that_does_not_work(experiment: Params) -> None:
     for cell in plan(experiment):
         if cell.stage == "infer-clean":
             synthetic.break_attack(cell)
     drawn = [figure.name for figure in figures(reader.load(experiment))]
     assert drawn and not [name for name in drawn if "mlp" in name]
+
+
+@pytest.mark.parametrize(
+    ("clean", "expected"),
+    [(0.71, "Send nothing. A local model reaches"), (0.9, "Send none of these releases.")],
+)
+def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, expected: str) -> None:
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: clean}
+    synthetic.write_predictions(experiment, shares)
+    said = dict(headline(reader.load(experiment)))["Advice"]
+    assert said.startswith(expected)
+    worth = re.search(
+        r"lora, is as good as a local model with about ([\d,]+) labels \(.* to .*\): with fewer",
+        said,
+    )
+    assert worth
+
+
+@pytest.mark.parametrize(
+    ("clean", "pct2t", "expected"),
+    [
+        (0.5, 0.45, "Too few rows to tell: neither a local model (45.0) nor the provider on "),
+        (0.9, 0.52, "Send none of these releases. The most frequent class is right in 51.0"),
+        (0.9, 0.75, "A release pays: pct2t"),
+    ],
+)
+def test_no_advice_is_below_guessing(
+    experiment: Params, clean: float, pct2t: float, expected: str
+) -> None:
+    """The local model is right less often than the most frequent class, which is to be beaten."""
+    shares = {"local": 0.45, "t2t": 0.45, "pct2t": pct2t, "rapt": 0.45, CLEAN: clean}
+    synthetic.write_predictions(experiment, shares)
+    for cell in plan(experiment):
+        if cell.kind in ("local", "train"):
+            accuracy = synthetic.metric(shares[cell.factors["method"]], 0.05)
+            synthetic.write_cell(cell, metrics={"accuracy": accuracy})
+    results = reader.load(experiment)
+    said = dict(headline(results))["Advice"]
+    assert said.startswith(expected), said
+    if said.startswith("Too few"):
+        assert "1,400 of 5,722 rows ran: `rapt init … --full` takes all" in said
+    row = next(r for r in utility_table.utility(results) if r.unprotected)
+    assert row.to_beat == 0.51 and row.over_local == pytest.approx(clean - 0.5)
+
+
+@pytest.mark.parametrize("attack", ["bayes", "nearest"])
+@pytest.mark.parametrize(("read", "leaks"), [(0.9, False), (0.98, True)])
+def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, attack: str) -> None:
+    """More is read than the channel of single words tells: 95 % in these cells."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
+    synthetic.write_predictions(experiment, shares)
+    for eta in experiment.sweep.etas:
+        synthetic.recover(planned(experiment, f"{attack}-movies-pct2t-{eta}"), read)
+    said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
+    assert f"{attack} reads {100 * read:.1f} % of its protected words" in said
+    assert ("Do not send it before you know why" in said) == leaks
+
+
+def test_the_strongest_attack_reads_words_or_links_texts(experiment: Params) -> None:
+    """In the advice and beside each release; the words that are sent as they are stay beside it."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
+    synthetic.write_predictions(experiment, shares)
+    results = reader.load(experiment)
+    rows = [row for row in utility_table.utility(results) if row.on_grid]
+    words = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
+    most = max(row.attack_accuracy for row in words)
+    none = {"unprotected_share": None, "accuracy_ceiling": None}
+    links, weak = (
+        [row.but(kind="link", attack="linkage", attack_accuracy=at, **none) for row in words]
+        for at in (most + 0.1, 0.001)
+    )
+    for attacks, kind in ((links, "link"), ([*links, *words], "link"), ([*weak, *words], "invert")):
+        pairs = tables.worth(rows, attacks)["movies", "minilm", "lora"]["75"]
+        own = [of for row, of in pairs if of and row.method == "pct2t"]
+        assert {of.kind for of in own} == {kind}
+        assert (own[0].unprotected_share is None) == (attacks is links)
+    said = advice(rows, [*links, *words]).replace("\xa0", " ")
+    assert said.endswith(f" linkage finds the original of {100 * (most + 0.1):.1f} % of its texts.")
+    above = [row.but(accuracy_ceiling=most / 2, attack_accuracy_low=most - 0.01) for row in words]
+    said = advice(rows, [*links, *above])
+    assert "linkage finds" in said and "Do not send it before you know why" in said
