@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from rapt.data.prepare import prepare
 from rapt.utils.errors import RaptError, described, not_allowed, wrong_eta
 from tests.conftest import ROOT
-from tests.data.conftest import label, make_task
 
 # Errors that tell how a run ended, and not what a user can repair.
 OF_RUNS = {"CommandError", "Stopped"}
@@ -29,7 +22,6 @@ OTHERS = ("Another flow is already running in this workspace",)
 # Functions that make messages of this form; the last one is tested with the data.
 HELPERS = ("not_allowed", "wrong_eta", "missing_column")
 KEYED = re.compile(r"(?!got )[^:]+: (.*: )?got ")
-SECRET = "confidential"
 # Classes whose message is a sentence, or that is only searched.
 WORDED = {
     "BudgetSpent",
@@ -145,64 +137,3 @@ def template(message: ast.expr) -> str:
             key = "" if ast.unparse(message.func).endswith("wrong_eta") else "key: "
             return f"{key}got …, expected …"
     return "…"
-
-
-def parquet(**columns: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns), out)
-    return out.getvalue()
-
-
-def rows(*values: str) -> bytes:
-    return "\n".join(["text,y", *values]).encode()
-
-
-# For each mistake the kind of the file, its content, and what the task says of it.
-BAD: dict[str, tuple[str, bytes, dict[str, Any]]] = {
-    "no rows": ("csv", b"text,y\n", {}),
-    "not UTF-8": ("csv", f"text\n{SECRET} ".encode() + b"\xff\n", {}),
-    "too many fields": ("csv", rows(f"{SECRET},1,2"), {}),
-    "an open quote": ("csv", rows(f'"{SECRET},1'), {}),
-    "one name twice": ("csv", f"text,text\n{SECRET},1".encode(), {}),
-    "no header": ("csv", f"{SECRET} it was a very long text,1\n{SECRET},2".encode(), {}),
-    "not JSON": ("jsonl", f'{{"text": "{SECRET}'.encode(), {}),
-    "no JSON object": ("jsonl", f'["{SECRET}"]'.encode(), {}),
-    "not Parquet": ("parquet", SECRET.encode(), {}),
-    "lists of texts": ("parquet", parquet(text=[[SECRET], [SECRET]]), {}),
-    "a missing column": ("csv", rows(f"{SECRET},1"), {"text": "txt"}),
-    "no class": ("csv", rows(f"{SECRET},", "b,no"), {"label": label("y", "no", "yes")}),
-    "another class": ("csv", rows(f"a,{SECRET}", "b,no"), {"label": label("y", "no", "yes")}),
-    "no rating": ("csv", rows(f"a,{SECRET}"), {"label": label("y", "no", "yes", threshold=0)}),
-    "no tags": (
-        "parquet",
-        parquet(text=[[SECRET]], tags=[[SECRET]]),
-        {"entities": "tags"},
-    ),
-    "too few rows": ("csv", rows(f"{SECRET},1"), {}),
-    "too few values": (
-        "csv",
-        rows(f"a {SECRET},{SECRET}", f"b {SECRET},{SECRET}"),
-        {"attributes": {"y": {"type": "most-frequent", "column": "y", "count": 2}}},
-    ),
-    "too few numbers": (
-        "csv",
-        rows(f"a {SECRET},1", f"b {SECRET},1", "c,1"),
-        {"attributes": {"y": {"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2}}},
-    ),
-}
-
-
-@pytest.mark.parametrize(("kind", "content", "task"), BAD.values(), ids=BAD)
-def test_bad_data_is_one_line_that_shows_no_text(
-    kind: str,
-    content: bytes,
-    task: dict[str, Any],
-    empty: Path,
-) -> None:
-    Path("my.file").write_bytes(content)
-    with pytest.raises(RaptError) as error:
-        prepare("mine", make_task({"all": "my.file"}, kind, **task), 0)
-    line = str(error.value)
-    assert line.startswith(("my.file: ", "tasks.mine"))
-    assert "got " in line and "expected " in line
-    assert "\n" not in line and SECRET not in line

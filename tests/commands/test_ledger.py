@@ -67,13 +67,6 @@ def test_seeded_releases_do_not_count(rapt: Said, folder: Path) -> None:
     assert refused.startswith("budget: got one with an insecure seed, expected none")
 
 
-@pytest.mark.parametrize("budget", ["0", "-1", "nan", "0x", "x", "three"])
-def test_a_budget_is_above_zero(rapt: Said, folder: Path, budget: str) -> None:
-    Path("in.txt").write_text("Bob met Alice\n")
-    args = ("in.txt", "one.txt", "--eta", 0.1, "--table", folder, "--budget", budget)
-    assert rapt("privatize", *args, status=2).startswith("budget: got ")
-
-
 def of_another_version() -> None:
     with sqlite3.connect(Ledger().path) as database:
         database.execute("PRAGMA user_version = 7")

@@ -20,7 +20,7 @@ from rapt.data.config import Values
 from rapt.privacy import seeded
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import Edit, Workspace, few_draws, ran
+from tests.end_to_end.conftest import Workspace, few_draws, ran
 
 pytestmark = pytest.mark.slow
 
@@ -123,24 +123,10 @@ def quickly(params: dict[str, Any]) -> None:
     params.setdefault("train", {})["epochs"] = 1
 
 
-@pytest.mark.parametrize(
-    ("edit", "line"),
-    [
-        (
-            lambda p: p["tuners"]["lora"].update(r=0),
-            "tuners.lora.r: got 0, expected a number greater than 0",
-        ),
-        (
-            lambda p: p["sweep"].update(tuners=["loar"]),
-            "sweep.tuners: got 'loar', expected one of ",
-        ),
-        (lambda p: p["sweep"].update(etas=[-1]), "sweep.etas.0: got -1, expected a number above"),
-    ],
-)
-def test_a_wrong_value_stops_before_any_other_stage(demo: Workspace, edit: Edit, line: str) -> None:
-    demo.edit(edit)
+def test_a_wrong_value_stops_before_any_other_stage(demo: Workspace) -> None:
+    demo.edit(lambda p: p["tuners"]["lora"].update(r=0))
     printed = demo.dvc("repro", fails=True)
-    assert line in printed
+    assert "tuners.lora.r: got 0, expected a number greater than 0" in printed
     assert printed.count("Running stage") == 1
     demo._git("checkout", ".")
 

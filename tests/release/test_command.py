@@ -116,17 +116,10 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
             ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--keep-map", "tpyo/map"],
             "--keep-map: got 'tpyo/map', expected a path in a folder that exists.",
         ),
-        (["in.csv", "in.csv", "--eta", "1"], "one file twice"),
-        (
-            ["no.csv", "out.csv", "--eta", "1"],
-            "no.csv: got no such file, expected a file or a folder.",
-        ),
         (
             ["table", "out.csv", "--eta", "1", "--format", "csv"],
             "table: got a folder, expected a file with format csv.",
         ),
-        (["in.csv", "out.csv", "--eta", "1", "--categories", "nuon"], "Did you mean 'noun'?"),
-        (["in.csv", "out.csv", "--eta", "1", "--mechanism", "t3t"], "Did you mean 't2t'?"),
         (
             ["in.csv", "out.csv", "--eta", "1", "--mechanism", "tem", "--parameter", "bata=1"],
             "mechanism tem: got 'bata', expected beta. Did you mean 'beta'?",

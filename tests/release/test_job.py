@@ -236,16 +236,6 @@ def test_two_runs_do_not_write_one_file(
         made.run(pct2t)
 
 
-def test_a_seeded_release_repeats_and_says_so(make: Callable[..., TextPrivatizer]) -> None:
-    releases = []
-    for _ in range(2):
-        given(overwrite=True).run(make(eta=0.1, insecure_seed=3))
-        releases.append(Path("out.csv").read_text())
-    assert releases[0] == releases[1]
-    assert len(set(releases[0].splitlines())) == 21
-    assert "INSECURE" in Path("out.csv.privacy.txt").read_text()
-
-
 def test_what_stands_is_not_overwritten_by_accident(pct2t: TextPrivatizer) -> None:
     Path("out.csv").write_text("mine")
     with pytest.raises(RaptError, match=r"^out.csv: got an existing file, .* --overwrite"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import stat
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +18,6 @@ from datasets import Dataset
 
 from rapt.data.config import Format
 from rapt.release import formats
-from rapt.release import ledger as module
 from rapt.release.job import Job
 from rapt.release.ledger import Ledger, OverBudget, checked
 from rapt.release.parts import Parts
@@ -272,26 +270,6 @@ def test_a_ledger_that_is_not_as_it_was_left_stops_everything(broken: str, book:
     else:
         book.reset()
         assert book.spend("second", of(SECRET), 0.6).times == 1
-
-
-def test_what_cannot_be_used_is_one_line(book: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    book.spend("first", of(SECRET), 0.6)
-    with sqlite3.connect(book.path) as database:
-        database.execute("PRAGMA user_version = 1")
-    database.close()
-    with pytest.raises(RaptError, match=r"got a ledger of version 1, expected 2, which .*--reset$"):
-        book.spend("second", of(SECRET), 0.6)
-    book.path.write_bytes(b"no database " * 100)
-    with pytest.raises(RaptError, match=r"got an error \(file is not a database\), expected"):
-        book.spend("second", of(SECRET), 0.6)
-    full = sqlite3.OperationalError("database or disk is full")
-
-    def connect(*_: object, **__: object) -> None:
-        raise full
-
-    monkeypatch.setattr(module.sqlite3, "connect", connect)
-    with pytest.raises(RaptError, match=r"disk is full\), expected a ledger .*Free its disk"):
-        book.spend("second", of(SECRET), 0.6)
 
 
 # Spellings of one text, of which the same words are released from.

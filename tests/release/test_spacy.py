@@ -81,19 +81,9 @@ def test_every_word_needs_no_tagger(folder: Path) -> None:
     assert len(nlp("Bob met Alice")._.privatized.split()) == 3
 
 
-@pytest.mark.parametrize(
-    ("config", "line"),
-    [
-        ({"eta": -1}, "eta: got -1, expected"),
-        ({"eta": 1, "categories": ["nuon"]}, "Did you mean 'noun'"),
-        ({"eta": 1, "table": "nowhere"}, "table: got 'nowhere', expected a folder"),
-    ],
-)
-def test_what_is_not_allowed_is_one_line(
-    folder: Path, config: dict[str, object], line: str
-) -> None:
-    with pytest.raises(RaptError, match=line):
-        spacy.blank("en").add_pipe(NAME, config={"table": str(folder)} | config)
+def test_what_is_not_allowed_is_one_line(folder: Path) -> None:
+    with pytest.raises(RaptError, match="eta: got -1, expected"):
+        spacy.blank("en").add_pipe(NAME, config={"table": str(folder), "eta": -1})
 
 
 def test_spacy_finds_the_component_by_its_entry_point() -> None:

@@ -39,27 +39,6 @@ def split_of(
     return read_split(tmp_path / "split.parquet", tokenizer, max_tokens)
 
 
-def test_each_token_knows_its_plain_word_or_the_text(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    split = split_of(tmp_path, tokenizer, words=[["so", "unlikely"]], plain=[["unlikely", "film"]])
-    tokens = tokenizer.convert_ids_to_tokens(split.tokens[0])
-    assert tokens == [
-        "[CLS]",
-        "un",
-        "##like",
-        "##ly",
-        "film",
-        "so",
-        "un",
-        "##like",
-        "##ly",
-        "[SEP]",
-    ]
-    assert split.plain[0] == [-1, 0, 0, 0, 1, -1, -1, -1, -1, -1]
-    assert split.text[0] == [False] * 5 + [True] * 4 + [False]
-
-
 def test_a_words_vector_takes_one_position(tokenizer: PreTrainedTokenizerBase) -> None:
     columns = {
         "words": [["so", "unlikely", "unlikely", "film", "good"], ["good"]],
