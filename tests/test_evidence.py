@@ -130,9 +130,7 @@ def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> Non
     assert f"1 of {len(both)} rows is above it, just: {named}." in text
 
 
-def test_on_the_front_is_what_nothing_matches_and_beats(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_the_front_is_what_nothing_matches_and_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"a": (0.2, 0.6), "b": (0.3, 0.6), "c": (0.4, 0.8), "d": (0.4, 0.7), "e": (0.9, 0.9)}
     cells_run: list[Any] = [
         SimpleNamespace(task="t", tuner="lora", label=eta, method="m", eta=eta, embedding="e")

@@ -46,11 +46,7 @@ OTHERS = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     config = BertConfig(
-        vocab_size=8,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=8,
+        vocab_size=8, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8
     )
     BertModel(config).save_pretrained(tmp_path / "tiny")
     return tmp_path / "tiny"

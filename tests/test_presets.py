@@ -171,10 +171,7 @@ def test_each_study_varies_one_thing(scale: str) -> None:
         return {d[section][name] if d[section] else None for d in dumps}
 
     assert varied("length", "plain_tokens.length") == {None, 5, 20, 40, 80}
-    assert varied("sequences", "plain_tokens.sequences") == {
-        None,
-        *(1, 10, 50, 500, 10_000),
-    }
+    assert varied("sequences", "plain_tokens.sequences") == {None, *(1, 10, 50, 500, 10_000)}
     assert varied("choice", "plain_tokens.choice") == {"uniform", "frequency"}
     assert varied("vocabulary", "plain_tokens.vocabulary") == {None, 100, 1000, 5000}
     assert varied("head-size", "reconstruction.head_size") == {48, 72, 96, 144, 192}

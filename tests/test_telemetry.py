@@ -55,8 +55,7 @@ def test_off_in_a_project_of_one_s_own(question: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "question",
-    [DVC_SAYS, PREFECT_SAYS, PREFECT_SDK_SAYS, MLFLOW_SAYS, HUB_SAYS],
+    "question", [DVC_SAYS, PREFECT_SAYS, PREFECT_SDK_SAYS, MLFLOW_SAYS, HUB_SAYS]
 )
 def test_off_in_every_process_of_the_pipeline(question: str, tmp_path: Path) -> None:
     assert ask(question, tmp_path), "the question cannot tell on from off"

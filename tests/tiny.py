@@ -5,13 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoTokenizer,
-    BertConfig,
-    BertModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerBase
 
 
 def bert(folder: Path, tokenizer: PreTrainedTokenizerBase, positions: int = 64) -> Path:

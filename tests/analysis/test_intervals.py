@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, binomtest, norm, t
 
-from rapt.analysis.intervals import (
-    difference,
-    interval,
-    mean_interval,
-    of_accuracy,
-    rate_interval,
-)
+from rapt.analysis.intervals import difference, interval, mean_interval, of_accuracy, rate_interval
 from rapt.attacks.membership_scores import Ranking, intervals
 
 

@@ -42,9 +42,7 @@ def guesses(how: str, known: Public, *copies: list[list[str]], **settings: objec
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "categories"),
-    [(T2T(), None), (PCT2T(), ["noun", "verb"])],
-    ids=["t2t", "pct2t"],
+    ("mechanism", "categories"), [(T2T(), None), (PCT2T(), ["noun", "verb"])], ids=["t2t", "pct2t"]
 )
 @pytest.mark.parametrize("eta", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize(

@@ -17,9 +17,7 @@ from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import CHANNELS, MakePublic
 
 
-def test_what_the_channel_does_not_know_counts_as_recovered(
-    public: MakePublic,
-) -> None:
+def test_what_the_channel_does_not_know_counts_as_recovered(public: MakePublic) -> None:
     known = public(np.array(CHANNELS["uniform"]))
     # The third has no channel, the fourth is tagged as of another group, the last is no word.
     words = {

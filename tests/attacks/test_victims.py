@@ -17,11 +17,7 @@ NOUNS = [[VERBATIM, 0, VERBATIM], [VERBATIM, 0]]
 def test_clean_text_is_recovered_whole() -> None:
     victims = Victims(WORDS, EVERY, str.lower)
     recovered = victims.score(WORDS)
-    assert recovered.metrics() == {
-        "accuracy": 1,
-        "accuracy_protected": 1,
-        "empirical_privacy": 0,
-    }
+    assert recovered.metrics() == {"accuracy": 1, "accuracy_protected": 1, "empirical_privacy": 0}
     assert victims.majority() == 2 / 5
 
 

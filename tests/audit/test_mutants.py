@@ -14,14 +14,7 @@ import pytest
 
 from rapt.audit import FALSE_ALARM, Verdict, verdict
 from rapt.audit.cases import DIMENSIONS, PARAMETERS, UNKNOWN, Subject, points, subject
-from rapt.privacy.mechanisms import (
-    MECHANISMS,
-    T2T,
-    Mechanism,
-    Sampler,
-    Space,
-    TokenRepresentation,
-)
+from rapt.privacy.mechanisms import MECHANISMS, T2T, Mechanism, Sampler, Space, TokenRepresentation
 from rapt.privacy.mechanisms.exponential import CusText, Exponential, SanText, decay
 from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation

@@ -100,11 +100,7 @@ def on_a_full_disk() -> None:
     ],
 )
 def test_a_ledger_that_cannot_be_used_refuses_a_release(
-    ledger: Callable[[], None],
-    line: str,
-    rapt: Said,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    ledger: Callable[[], None], line: str, rapt: Said, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one line, and nothing is left."""
     own = Ledger()

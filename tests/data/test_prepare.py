@@ -15,11 +15,7 @@ AUTHOR = {"author": {"type": "values", "column": "who", "values": ["me", "you"]}
 
 def test_columns_are_those_of_the_contract() -> None:
     write("a.csv", ["text,y,who", "one,1,me", "two,0,you", "three,1,me"])
-    task = make_task(
-        {"all": "a.csv"},
-        label=label("y", "bad", "good"),
-        attributes=AUTHOR,
-    )
+    task = make_task({"all": "a.csv"}, label=label("y", "bad", "good"), attributes=AUTHOR)
     prepared = prepare("a", task, 0)
     schema = prepared.tables["train"].schema
     assert schema == pa.schema(
@@ -141,10 +137,7 @@ def test_labels_by_name_or_by_number(
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        (
-            ["-1", "-1", "1"],
-            "got '-1' in 2 of 3 rows, expected neg, pos or, in all rows, 0 to 1. ",
-        ),
+        (["-1", "-1", "1"], "got '-1' in 2 of 3 rows, expected neg, pos or, in all rows, 0 to 1. "),
         (["neutral", "pos", "neg"], "got a value not shown in 1 of 3 rows"),
         (["2", "1", "0"], "got '2' in 1 of 3 rows"),
         (["0.5", "1", "0"], "got '0.5' in 1 of 3 rows"),

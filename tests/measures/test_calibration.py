@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapt.measures import calibration
-from rapt.measures.calibration import (
-    Curve,
-    critical_etas,
-    curve_over,
-    simulated_curve,
-)
+from rapt.measures.calibration import Curve, critical_etas, curve_over, simulated_curve
 from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism

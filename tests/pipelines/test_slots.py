@@ -213,9 +213,7 @@ def stage(root: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", STAGE], cwd=root, env=known, text=True, **pipes)
 
 
-def test_no_stage_of_dvc_repro_runs_beside_a_flow_nor_a_flow_beside_a_stage(
-    tmp_path: Path,
-) -> None:
+def test_no_stage_of_dvc_repro_runs_beside_a_flow_nor_a_flow_beside_a_stage(tmp_path: Path) -> None:
     slot = tmp_path / ".rapt/slots/0"
     slot.mkdir(parents=True)
     with slots.only_one(tmp_path):

@@ -258,8 +258,7 @@ def test_a_release_that_says_nothing_leaves_the_public_prior(released: list[int]
     channel = channel_of([0, 1], [[8, 2, 0], [3, 7, 0]])
     groups = [0, 0, VERBATIM]
     np.testing.assert_array_equal(
-        fitted(channel, [0.5, 0.4, 0.1], groups, released),
-        found(channel, [0.5, 0.4, 0.1], groups),
+        fitted(channel, [0.5, 0.4, 0.1], groups, released), found(channel, [0.5, 0.4, 0.1], groups)
     )
 
 

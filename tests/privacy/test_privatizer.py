@@ -213,9 +213,7 @@ def test_a_word_without_noise_stands_as_it_is_even_if_unknown(table: EmbeddingTa
     assert list(privatizer.privatize([text])) == [["unknown", "<number>", "<number>"]]
 
 
-def test_a_word_is_protected_if_its_category_is_in_one_of_its_places(
-    table: EmbeddingTable,
-) -> None:
+def test_a_word_is_protected_if_its_category_is_in_one_of_its_places(table: EmbeddingTable) -> None:
     privatizer = made(table, PCT, 0.1)
     text = privatizer.text(["nouna", "nouna", "7"], ["X", "PROPN", "NUM"], noise_source=[0, 0, 2])
     assert text.groups[0] == text.groups[1] != VERBATIM

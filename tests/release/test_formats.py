@@ -212,11 +212,7 @@ def test_other_columns_can_be_dropped(tmp_path: Path, name: str) -> None:
         ("csv", "text\nZanzibar\n".encode("utf-16-be"), "looks like UTF-16: set encoding as"),
         ("csv", "text\nZanzibar\n".encode("utf-32-le"), "looks like UTF-32: set encoding as"),
         ("text", b"fine\nZanzi\0bar a\0\n", "line 2: got a NUL character"),
-        (
-            "csv",
-            b"txet,b\nZanzibar,b\n",
-            "column: got 'text', expected one of b, txet. Did you",
-        ),
+        ("csv", b"txet,b\nZanzibar,b\n", "column: got 'text', expected one of b, txet. Did you"),
         (
             "csv",
             b"I went to Zanzibar on monday,1\nb,2\n",

@@ -163,9 +163,7 @@ def test_an_interrupted_run_goes_on_within_its_file(
     assert json.loads(Path("out.privacy.json").read_text())["documents"] == 33
 
 
-def test_a_run_killed_between_a_file_and_its_parts_leaves_none(
-    pct2t: TextPrivatizer,
-) -> None:
+def test_a_run_killed_between_a_file_and_its_parts_leaves_none(pct2t: TextPrivatizer) -> None:
     interrupted(pct2t, 6)
     Path("out.parts/files/a.parquet.parts").mkdir()
     given().run(pct2t)

@@ -65,11 +65,7 @@ def test_hidden_states_are_drawn_where_they_were_compared(folder: Path) -> None:
     params = synthetic.write(folder, synthetic.compare_layers)
     drawn = {f.name: f for f in figures(reader.load(params)) if f.section == "layers"}
     group = "movies-minilm-lora"
-    assert set(drawn) == {
-        f"layers-{group}",
-        f"states-{group}-t2t-75",
-        f"states-{group}-rapt-75",
-    }
+    assert set(drawn) == {f"layers-{group}", f"states-{group}-t2t-75", f"states-{group}-rapt-75"}
     last = files.read_json(f"reports/statistics/layers/{group}-t2t-75.json")["layers"][-1]
     told = f"t2t, η 75, layer {last['layer']}: {last['distance']['mean']:.3g}"
     assert told in drawn[f"layers-{group}"].description

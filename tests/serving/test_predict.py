@@ -164,10 +164,7 @@ def test_without_noise_vectors_are_the_words_own(
     ("change", "line"),
     [
         ({"parameters": {"grid": 0}}, "grid: got 0, expected a number above 0."),
-        (
-            {"parameters": {"size": 1}},
-            "mechanism token-representation: got 'size', expected grid",
-        ),
+        ({"parameters": {"size": 1}}, "mechanism token-representation: got 'size', expected grid"),
         ({"categories": ["noun"]}, "categories: got some, expected none with mechanism token-repr"),
         ({"table_sha256": "0" * 64}, " with sha256 "),
     ],
@@ -278,11 +275,7 @@ def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path
     made = repeater(replace(model.contract, max_tokens=2), folder)
     made([["film film film bad 7"]])
     assert made._privatizer
-    assert Ledger().total() == (
-        1,
-        1,
-        pytest.approx(2 * made._privatizer.privatizer.max_loss),
-    )
+    assert Ledger().total() == (1, 1, pytest.approx(2 * made._privatizer.privatizer.max_loss))
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:

@@ -47,9 +47,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         content = yaml.load(ROOT / "tests/every_section.yaml")
         task = {
             "label": {"column": "y", "names": ["bad", "good"], "threshold": None},
-            "attributes": {
-                "author": {"type": "values", "column": "who", "values": ["me", "you"]},
-            },
+            "attributes": {"author": {"type": "values", "column": "who", "values": ["me", "you"]}},
             "rows": {"train": None, "test": 10},
             **changes,
         }

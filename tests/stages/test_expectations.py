@@ -19,9 +19,7 @@ def test_at_most_twenty_examples_and_the_rest_is_counted(tmp_path: Path) -> None
         write(str(tmp_path / "gates"), {"a": report(findings, gate="raw", task="a")})
 
 
-def test_what_cannot_be_checked_stops_it_without_text(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_cannot_be_checked_stops_it_without_text(capsys: pytest.CaptureFixture[str]) -> None:
     frame = pd.DataFrame({"example_id": ["train-000000"], "text": ["secret"]})
     with pytest.raises(RaptError) as error:
         check(frame, "train", [there("good", "good ones")])

@@ -58,11 +58,7 @@ def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
     for name in ("rapt-1", "clean"):  # which stays with the user
         release = files.read_parquet(RELEASE.with_name(name) / "seed-0/train.parquet")
         assert ("author" in release.column_names) == (name == "clean")
-    assert {path.name for path in folder.iterdir()} == {
-        "rapt-1.json",
-        "rapt-2.json",
-        "clean.json",
-    }
+    assert {path.name for path in folder.iterdir()} == {"rapt-1.json", "rapt-2.json", "clean.json"}
     assert gate() == files.read_json(folder / "rapt-2.json")
     for eta in ("1", "2"):
         (RELEASE.with_name(f"rapt-{eta}") / "notes.txt").write_text("x")

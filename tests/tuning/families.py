@@ -28,11 +28,7 @@ from torch import Tensor
 
 from rapt.kinds.classify import Classify
 from rapt.tuning.config import BiLstm, Reconstruction, Run, TrainConfig
-from rapt.tuning.inputs import (
-    Batch,
-    Split,
-    read_split,
-)
+from rapt.tuning.inputs import Batch, Split, read_split
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.tuners import TUNERS as REGISTERED
 from rapt.tuning.tuners import Full
@@ -269,10 +265,7 @@ OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     ),
     # Heads under other names or none, LoRA's own modules, and what takes no prefix.
     "mamba": (gpt2_tokenizer, state_space),
-    "mixtral": (
-        mistral_tokenizer,
-        decoder(hf.MixtralConfig, hf.MixtralModel, num_local_experts=2),
-    ),
+    "mixtral": (mistral_tokenizer, decoder(hf.MixtralConfig, hf.MixtralModel, num_local_experts=2)),
     "falcon": (gpt2_tokenizer, falcon),
     "lfm2": (llama3_tokenizer, decoder(hf.Lfm2Config, hf.Lfm2Model, full_attn_idxs=[1])),
     "opt": (roberta_tokenizer, opt),

@@ -15,15 +15,7 @@ from torch import Tensor
 
 from rapt.tuning import backbones
 from rapt.tuning.config import Run
-from rapt.tuning.inputs import (
-    NO_ROW,
-    Split,
-    collate,
-    pooled,
-    pooled_plain,
-    tokenized,
-    word_pieces,
-)
+from rapt.tuning.inputs import NO_ROW, Split, collate, pooled, pooled_plain, tokenized, word_pieces
 from rapt.tuning.model import load_backbone
 from rapt.tuning.ragged import Ragged
 from rapt.tuning.train import train_seed

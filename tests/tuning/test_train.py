@@ -123,10 +123,7 @@ def test_activations_that_are_computed_again_change_nothing(run: Run, cap: float
 
 @pytest.mark.parametrize(
     ("tuner", "encoder", "what"),
-    [
-        (PrefixTuning(tokens=3), None, "prefix-tuning"),
-        (Full(), BiLstm(hidden=4), "bilstm"),
-    ],
+    [(PrefixTuning(tokens=3), None, "prefix-tuning"), (Full(), BiLstm(hidden=4), "bilstm")],
 )
 def test_a_model_that_cannot_compute_activations_again_is_one_line(
     run: Run, tuner: Tuner, encoder: BiLstm | None, what: str

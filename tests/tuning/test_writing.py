@@ -400,10 +400,7 @@ def with_a_long_target(sources: Path, folder: Path, words: int) -> Path:
 
 
 def test_a_target_longer_than_the_model_takes_is_one_line(
-    writers: dict[str, Path],
-    to_write: Callable[[Path, Tuner], Run],
-    sources: Path,
-    tmp_path: Path,
+    writers: dict[str, Path], to_write: Callable[[Path, Tuner], Run], sources: Path, tmp_path: Path
 ) -> None:
     run = to_write(writers["gpt2"], ALL["lora"])
     long = replace(run, release=with_a_long_target(sources, tmp_path / "long", 300))

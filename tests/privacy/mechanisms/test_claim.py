@@ -14,14 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rapt.privacy.mechanisms import MECHANISMS, PCT2T, T2T, Space, mechanism
-from rapt.privacy.mechanisms.claim import (
-    NO_BOUND,
-    NOTHING,
-    TAGS,
-    Bound,
-    Claim,
-    euclidean,
-)
+from rapt.privacy.mechanisms.claim import NO_BOUND, NOTHING, TAGS, Bound, Claim, euclidean
 
 # Whole numbers and powers of two: every sum is exact.
 ETAS, DISTANCES = st.integers(1, 100), st.integers(0, 100)
@@ -33,8 +26,7 @@ def bound_of(claim: Claim, eta: float = 1.0) -> Bound:
 
 
 bounds = st.one_of(
-    st.builds(bound_of, st.sampled_from(CLAIMS), ETAS),
-    st.sampled_from([NOTHING, NO_BOUND]),
+    st.builds(bound_of, st.sampled_from(CLAIMS), ETAS), st.sampled_from([NOTHING, NO_BOUND])
 )
 of_one_metric = st.builds(bound_of, st.sampled_from(CLAIMS[:3]), ETAS)
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rapt.privacy.mechanisms import Space, WordMechanism, word_mechanism
-from rapt.privacy.mechanisms.exponential import (
-    STEP,
-    Exponential,
-    SanTextPlus,
-    Tem,
-    blocks,
-    decay,
-)
+from rapt.privacy.mechanisms.exponential import STEP, Exponential, SanTextPlus, Tem, blocks, decay
 from rapt.privacy.streams import stream
 from tests.privacy.mechanisms.conftest import space_of
 

@@ -6,21 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rapt.privacy.mechanisms import (
-    Purkayastha,
-    Space,
-    SphereNoise,
-    VonMisesFisher,
-    mechanism,
-)
-from rapt.privacy.mechanisms.sphere import (
-    DEPTH,
-    AngleLaw,
-    Directional,
-    OnSphere,
-    angle_law,
-    unit,
-)
+from rapt.privacy.mechanisms import Purkayastha, Space, SphereNoise, VonMisesFisher, mechanism
+from rapt.privacy.mechanisms.sphere import DEPTH, AngleLaw, Directional, OnSphere, angle_law, unit
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 
