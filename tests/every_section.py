@@ -13,6 +13,15 @@ from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], Any]
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
+# Changes that go together: film reviews as a task of kind generate, which is scored, and a sweep
+# over a method that releases one vector for each text.
+TOGETHER = {
+    "generate": "tasks.movies.kind=generate; tasks.movies.references=texts; "
+    "tasks.movies.label=null; studies={}; sweep.score=[movies]; tuners.probe=linear-probe",
+    "whole": "methods.whole.mechanism=adept; tuners.tfidf.type=tfidf; sweep.methods=[whole]; "
+    "sweep.attacked=[whole]; sweep.channels=[]; sweep.channel_inversions=[]; "
+    "sweep.inversions=[]; sweep.recognitions=[]",
+}
 
 
 def add_public_labels(content: dict[str, Any]) -> None:
@@ -23,15 +32,18 @@ def add_public_labels(content: dict[str, Any]) -> None:
 
 
 def lines(edit: str | Edit) -> list[str]:
-    """Return the lines about params that were edited: `KEY=VALUE; ~KEY` sets one, drops one."""
+    """Return the lines about params that were edited.
+
+    `KEY=VALUE; ~KEY; generate` sets one, drops one, and makes the changes of this name.
+    """
     content = copy.deepcopy(EVERY)
     if isinstance(edit, str):
-        for change in edit.split("; "):
+        for change in "; ".join(TOGETHER.get(one, one) for one in edit.split("; ")).split("; "):
             key, is_set, value = change.partition("=")
             *sections, last = key.lstrip("~").split(".")
             at = content
             for name in sections:
-                at = at[name]
+                at = at.setdefault(name, {})
             if is_set:
                 at[last] = YAML(typ="safe").load(value)
             else:
