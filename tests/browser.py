@@ -1,7 +1,5 @@
 """Headless Chromium, driven by Playwright, for the tests that open a page."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

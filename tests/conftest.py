@@ -1,7 +1,5 @@
 """Fixtures shared by all tests: small tables and models, random or real."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -6,8 +6,6 @@ prints a line for each fault, and fails if one goes unnoticed. Pytest doesn't co
 faults together take a quarter of an hour.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What CAPE's adversary hides: evidence/adversary.py, on vectors of which two numbers tell all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

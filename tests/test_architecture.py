@@ -1,7 +1,5 @@
 """The packages of the library: their imports, the picture of them, and the page's paths."""
 
-from __future__ import annotations
-
 import re
 import runpy
 

@@ -1,7 +1,5 @@
 """The table and the tagger that nobody named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """DVC's resolved graph of every preset, against rapt/grid.py and rapt/paths.py."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every error of the code: one line that names the key, what was got and what is expected."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

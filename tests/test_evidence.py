@@ -1,7 +1,5 @@
 """The committed evidence is what its cells say."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

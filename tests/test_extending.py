@@ -1,7 +1,5 @@
 """docs/extending.md: the package of the page, as its blocks stand there."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """The figures of the pages are those of their files: docs/figures.py."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The bundle runs on a machine that has what a GPU's image has, from another folder, offline."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

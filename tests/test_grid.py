@@ -1,7 +1,5 @@
 """The cells of an experiment, for each of which dvc.yaml has a stage."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The locks are complete and hold nothing else: pip resolves nothing."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires

@@ -1,7 +1,5 @@
 """Each module has its tests at the mirrored place."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Common mistakes: each ends in one line that says how to fix it, and in status 2."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Models are loaded whole, from safetensors, without code of their own; what the hub is asked."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The figures of one noisy vector a text: evidence/one_vector.py, on texts of a tiny table."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

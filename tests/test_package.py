@@ -1,7 +1,5 @@
 """The package that `pip install rapt` installs: public names, and a core without PyTorch."""
 
-from __future__ import annotations
-
 import doctest
 import shutil
 import subprocess

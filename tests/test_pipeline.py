@@ -1,7 +1,5 @@
 """Properties of the pipeline, read from dvc.yaml itself."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

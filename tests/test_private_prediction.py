@@ -1,7 +1,5 @@
 """What private prediction costs: evidence/private_prediction.py."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`rapt new`, and the wheel that carries what it copies."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

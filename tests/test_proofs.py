@@ -1,7 +1,5 @@
 """Each claim names lemmas of docs/proofs.md, and each lemma names tests that exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 

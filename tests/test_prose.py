@@ -1,7 +1,5 @@
 """The prose of the pages and of the code: docs/prose.py."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

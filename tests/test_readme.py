@@ -1,7 +1,5 @@
 """The commands of README.md and the tutorial: each exists, with the options that it shows."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

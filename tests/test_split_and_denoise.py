@@ -1,7 +1,5 @@
 """Split-and-Denoise and its control: evidence/split_and_denoise.py, on a tiny random BERT."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

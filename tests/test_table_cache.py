@@ -1,7 +1,5 @@
 """The tables that are made once and kept outside a project."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from pathlib import Path

@@ -4,8 +4,6 @@ Every question is asked in a fresh process. Its environment says nothing and doe
 or a test, where several tools keep quiet by themselves.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

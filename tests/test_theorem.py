@@ -1,7 +1,5 @@
 """The simulation of RAPT's Theorem VI.1: evidence/theorem.py."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny random BERTs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

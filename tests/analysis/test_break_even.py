@@ -1,7 +1,5 @@
 """How many labels of one's own a model is worth."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Effects whose truth is known, and Holm's correction by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest, t

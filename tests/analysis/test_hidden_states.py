@@ -1,7 +1,5 @@
 """Hidden states by layer, of every family of backbones, and what is computed of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Scores of texts, against known figures and sacreBLEU's own command."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What holds for every attack: a class is tested by being registered."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Attributes read off words, vectors and hidden states, where the best success is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Bayesian attackers on channels and chains whose best attack is known in closed form."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Chains of words: marginals against enumeration, and the likeliest path against all paths."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np

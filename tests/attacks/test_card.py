@@ -1,7 +1,5 @@
 """Attacks on a machine with a second device: they compute on the CPU, and mix no tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

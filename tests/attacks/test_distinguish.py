@@ -1,7 +1,5 @@
 """Two texts of the attacker's choice: known answers, and the bound of every mechanism."""
 
-from __future__ import annotations
-
 from math import inf, isfinite, log
 from typing import Any
 

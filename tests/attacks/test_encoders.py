@@ -1,7 +1,5 @@
 """The training that attackers share, where each step is known, and the states that they read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

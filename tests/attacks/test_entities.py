@@ -1,7 +1,5 @@
 """A recognizer whose rule is known: what it finds, and what is left when the words are gone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Inversion by the table or a language model, where its success is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

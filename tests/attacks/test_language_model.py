@@ -1,7 +1,5 @@
 """A language model's chances of each word at a place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

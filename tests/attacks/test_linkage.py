@@ -1,7 +1,5 @@
 """Linkage on toys whose best attack is known, and the ranks of what it finds."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """How often public texts are linked, over the tiny table of conftest.py."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Membership by the loss and by shadow models, on losses and confidences of known laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """How well scores tell members from others, where the answer is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import norm

@@ -1,7 +1,5 @@
 """The scores of the reconstruction, before it has learnt anything and after one step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of an attack and their intervals; those of entities against seqeval itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

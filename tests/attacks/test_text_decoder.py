@@ -1,7 +1,5 @@
 """A decoder of one vector a text, on texts whose vectors tell all, or nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

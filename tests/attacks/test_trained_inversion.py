@@ -1,7 +1,5 @@
 """Inversions that learn: how much, from what, and what a mechanism leaks beside its channel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

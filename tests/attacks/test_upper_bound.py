@@ -1,7 +1,5 @@
 """The bounds where the vulnerability is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.integrate import quad

@@ -1,7 +1,5 @@
 """Generators that are broken on purpose."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from types import SimpleNamespace

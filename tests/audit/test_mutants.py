@@ -4,8 +4,6 @@ Chance plays no part in a pass that would be wrong: the audit's false alarms are
 the mutants are made of is sound: test_audit.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

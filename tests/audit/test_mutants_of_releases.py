@@ -3,8 +3,6 @@
 Chance plays no part in a pass that would be wrong: the audit's false alarms are below 1e-6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit of a training in one run: its bound, and DP-SGD sound and with planted faults."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain, islice
 from math import ceil

@@ -1,7 +1,5 @@
 """The combination of two models, where the best weights are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

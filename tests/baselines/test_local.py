@@ -1,7 +1,5 @@
 """Local models on texts whose best accuracy is known, and on real reviews."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Problems that `rapt check` finds before anything runs; test_mistakes.py has further ones."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

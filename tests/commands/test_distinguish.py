@@ -1,7 +1,5 @@
 """`rapt distinguish`: two texts of one's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

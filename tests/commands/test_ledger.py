@@ -1,7 +1,5 @@
 """`rapt ledger`, after `rapt privatize`."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """The preview of an experiment, by what ran on this machine."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """`rapt params`: the effective params, and the JSON Schema beside params.yaml."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

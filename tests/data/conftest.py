@@ -1,7 +1,5 @@
 """Tasks to prepare, without a params.yaml around them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tasks of params.yaml whose parts do not go together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What people bring: each file gives the same rows to an experiment and to a release."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole demo at reduced size, from a clean clone to the report, and what users then do."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

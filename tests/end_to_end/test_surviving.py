@@ -1,7 +1,5 @@
 """Training in a plain `dvc repro`, killed and taken up: the bytes of the flow."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

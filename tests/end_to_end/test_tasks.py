@@ -1,7 +1,5 @@
 """Other tasks by params alone, from local files: HappyDB, MMLU and WebNLG."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

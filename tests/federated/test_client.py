@@ -1,7 +1,5 @@
 """A client of a federated training: what it sends, and which line an error of it has."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A federated training over Flower: its rounds in this process, and one of processes with TLS."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The laws of federated tuning: known sensitivities, ε, clipping, and the noise that is drawn."""
 
-from __future__ import annotations
-
 from math import exp, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The server of a federated training: sums, restarts, clients that drop out, lie or come late."""
 
-from __future__ import annotations
-
 from math import exp
 from pathlib import Path
 from typing import Any

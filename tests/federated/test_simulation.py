@@ -1,7 +1,5 @@
 """A federated training in one process: what its clients do, its checkpoint, and its statement."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

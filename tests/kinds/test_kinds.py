@@ -3,8 +3,6 @@
 A seed is tuned on a small release of the kind, and its adapter is loaded and asked.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A column of the channel from one word, against closed forms and against draws of every word."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

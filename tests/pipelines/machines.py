@@ -1,7 +1,5 @@
 """A coordinator and workers on one machine, which share nothing but what machines would."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Prefect artifacts of a flow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

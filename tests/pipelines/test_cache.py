@@ -1,7 +1,5 @@
 """Objects whose content does not match their name are removed from the cache."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A flow on a machine of several GPUs, by cards that are none: who sees which, and when."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkouts of a project: their commit, their cache and the environment of their stages."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

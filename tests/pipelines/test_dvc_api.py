@@ -1,7 +1,5 @@
 """DVC's Python API is where pipelines.dvc_api expects it, and nothing else uses it."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """A stage's outs reach the other machine, also if each run makes different bytes."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

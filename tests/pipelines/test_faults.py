@@ -4,8 +4,6 @@ Finished stages are kept. Each test ends with the bytes, dvc.lock included, that
 serial `dvc repro` leaves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The plan of DVC's graph, and what the provider's stages need."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs that are lost."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4

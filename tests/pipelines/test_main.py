@@ -1,7 +1,5 @@
 """The options of a flow's command line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Several machines leave the outcome of serial `dvc repro`, and no side gets private data."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterable

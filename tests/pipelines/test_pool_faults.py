@@ -1,7 +1,5 @@
 """Whatever happens to the machines of a pool, the outcome is that of serial `dvc repro`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

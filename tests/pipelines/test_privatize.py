@@ -1,7 +1,5 @@
 """A Dask scheduler's workers leave what one process leaves, though one is killed."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

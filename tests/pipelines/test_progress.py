@@ -1,7 +1,5 @@
 """Lines of a running flow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Refusals of a flow on a pool, and the snapshot that it publishes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The flow leaves what serial `dvc repro` leaves, whatever happens to it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The schedule: which stage starts next, and how long the rest takes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Which of a command's failures may pass. What the process does: test_slots, test_exchange."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The server that a project keeps for its flows."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The environment and the files of a slot's processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A worker's folder, its dvc.lock, and its patience with a remote."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

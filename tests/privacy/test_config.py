@@ -1,7 +1,5 @@
 """The privacy sections of params.yaml: mechanisms and categories as they may be written."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

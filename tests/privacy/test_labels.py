@@ -1,7 +1,5 @@
 """Randomized response of labels. Each statistical test raises a false alarm with p < 1e-6."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """P(w|y) against Bayes' rule by hand, and in the cases where it is known without computing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Every unit, by every mechanism that releases it: what is written is what is read."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

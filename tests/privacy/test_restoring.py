@@ -1,7 +1,5 @@
 """Entities put back into a text by the user's map."""
 
-from __future__ import annotations
-
 import pytest
 
 from rapt.privacy.restoring import Map

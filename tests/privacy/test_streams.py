@@ -1,7 +1,5 @@
 """Equal keys give equal streams, other keys other ones."""
 
-from __future__ import annotations
-
 import multiprocessing
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Mechanisms that release something for a text as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A mechanism of each unit, for suites that every mechanism has to pass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Every mechanism, format, category scheme and statement, through the command."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The examples of docs/privatize.md, as they stand there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

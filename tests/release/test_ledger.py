@@ -1,7 +1,5 @@
 """The ledger of what texts lost: it adds up over commands, and forgets nothing half."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Several workers leave what one process leaves, whatever happens to one of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A text on trial: levels, what an attacker reads of a word, and the notebook that shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

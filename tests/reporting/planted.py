@@ -1,7 +1,5 @@
 """Synthetic cells with an effect that was planted in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A synthetic experiment: invented figures in the shape of docs/data.md, for tests alone."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable

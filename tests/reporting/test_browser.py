@@ -1,7 +1,5 @@
 """The page in a real browser, from disk: headless Chromium, driven by Playwright."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

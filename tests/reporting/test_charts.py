@@ -1,7 +1,5 @@
 """A figure's specification, its files and its place on the page, from a few rows."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Verdicts on synthetic cells: an effect that was planted, its opposite, and none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """`rapt report`: a stamped copy of the page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

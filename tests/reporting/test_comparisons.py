@@ -1,7 +1,5 @@
 """Pairs of synthetic cells, with and without the scores of each text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which figures are drawn, and of what, from synthetic cells."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ranks where the order is known, and the leaderboard as rows, as a file and on the page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

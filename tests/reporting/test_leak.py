@@ -1,7 +1,5 @@
 """A planted leak, from the attack that finds it to what the page says of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import chain
 from pathlib import Path

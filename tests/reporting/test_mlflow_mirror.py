@@ -1,7 +1,5 @@
 """The MLflow mirror, on synthetic cells and a database of its own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The sentences of the page: what counts in them, and which settings they name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

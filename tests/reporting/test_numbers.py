@@ -1,7 +1,5 @@
 """The report, `dvc metrics`, `dvc plots` and MLflow show the same numbers under the same names."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

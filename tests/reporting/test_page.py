@@ -1,7 +1,5 @@
 """The page: its sections, its gaps, and what a reader and a browser meet."""
 
-from __future__ import annotations
-
 import html
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Where results come from: inputs, pins, commit and machine."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

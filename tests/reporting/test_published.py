@@ -1,7 +1,5 @@
 """The papers' printed numbers beside ours."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

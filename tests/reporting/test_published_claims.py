@@ -1,7 +1,5 @@
 """The cells that each claim compares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

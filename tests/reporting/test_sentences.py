@@ -1,7 +1,5 @@
 """The example sentences."""
 
-from __future__ import annotations
-
 import pytest
 
 from rapt import paths

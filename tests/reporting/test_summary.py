@@ -1,7 +1,5 @@
 """The summary of a report in the terminal."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

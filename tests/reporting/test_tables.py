@@ -1,7 +1,5 @@
 """The tables of attacks as rows, as files and in the page, from synthetic cells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Numbers and names as the report prints them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rapt.reporting import text

@@ -1,7 +1,5 @@
 """The table of what each release is worth, against sending nothing and clean text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

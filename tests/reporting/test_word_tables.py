@@ -1,7 +1,5 @@
 """The tables and figures of single words: calibration, channels, geometry."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The files of a report: equal bytes of equal cells, plots, numbers, and a report of nothing."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from pathlib import Path

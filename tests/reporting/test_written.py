@@ -1,7 +1,5 @@
 """The table of written texts, and where a reader meets it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A cell's JSON, byte for byte, and read back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A gate's JSON is written before it stops, with a line for each failed expectation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

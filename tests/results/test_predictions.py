@@ -1,7 +1,5 @@
 """Predictions as files, and the accuracy that they give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

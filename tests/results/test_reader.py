@@ -1,7 +1,5 @@
 """Which cells are read and which are removed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rapt.grid import plan

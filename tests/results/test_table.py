@@ -1,7 +1,5 @@
 """An experiment kept as one table is read back as it was."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

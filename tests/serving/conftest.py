@@ -1,7 +1,5 @@
 """A tiny BERT tuned on a release of a small table, and its server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """The budget of private prediction: what was spent stays spent, whatever happens."""
 
-from __future__ import annotations
-
 import fcntl
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rapt.serving.client import Remote, is_url

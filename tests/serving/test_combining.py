@@ -1,7 +1,5 @@
 """The combination of a provider with a local model, where it is known who is right."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An adapted model as it is opened and asked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

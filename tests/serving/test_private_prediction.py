@@ -1,7 +1,5 @@
 """Private prediction: the laws' known answers, noise that nobody can repeat, and the server."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Questions with choices, asked by `rapt predict` of a served language model."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

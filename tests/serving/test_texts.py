@@ -1,7 +1,5 @@
 """Texts written by a served model for `rapt predict`, whose entities the user puts back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page of `rapt try`: what it answers, to whom, and what it leaves behind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of `rapt try` in a real browser, served by the command itself."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A workspace with params of every section, changed as a test needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A workspace with a release, and changes of it that its gate must see."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From releases to the cells of the attacks on them, each by its stage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a backbone comes from."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """From a tagged data set to a cell on denoised words, each step by its stage."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Examples of releases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rapt.utils import files

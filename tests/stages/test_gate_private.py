@@ -1,7 +1,5 @@
 """The gate of a task's releases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The gate of a release lets a true one through and stops a spoilt one by name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

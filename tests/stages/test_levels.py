@@ -1,7 +1,5 @@
 """From a level in params.yaml to a release, its gate and a channel at the η that was found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

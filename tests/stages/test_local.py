@@ -1,7 +1,5 @@
 """The stage that sends nothing."""
 
-from __future__ import annotations
-
 import shutil
 
 import pyarrow as pa

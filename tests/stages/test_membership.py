@@ -1,7 +1,5 @@
 """Membership inference on adapters that remember their texts, from those texts to the cell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

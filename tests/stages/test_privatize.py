@@ -1,7 +1,5 @@
 """A release as its stage writes it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stage of a provider with public labels, on words whose classes are known."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stage of the report."""
 
-from __future__ import annotations
-
 import pytest
 
 from rapt import paths

@@ -1,7 +1,5 @@
 """Sources whose entities are privatized, and the scores of what is written of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """From private texts to a cell on synthetic ones, each step by its stage."""
 
-from __future__ import annotations
-
 import shutil
 from math import isfinite
 from pathlib import Path

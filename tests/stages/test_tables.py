@@ -1,7 +1,5 @@
 """A table of words, its distances, and what mechanisms make of its words."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

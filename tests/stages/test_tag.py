@@ -1,7 +1,5 @@
 """Words and tags of a task's texts."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

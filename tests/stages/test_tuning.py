@@ -1,7 +1,5 @@
 """Tuned cells: how a run is configured, the stages that tune, and the layers of tuned models."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

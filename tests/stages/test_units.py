@@ -1,7 +1,5 @@
 """Releases of whole texts, from the stage that makes them to those that read them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The params that the other stages depend on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A release of token representations, from the stage that makes it to those that read it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

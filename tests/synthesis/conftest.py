@@ -1,7 +1,5 @@
 """A tiny random language model, and a few private texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

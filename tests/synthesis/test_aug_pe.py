@@ -1,7 +1,5 @@
 """AUG-PE: votes by hand, their sensitivity, and the noise of the paper's settings."""
 
-from __future__ import annotations
-
 from math import log
 from typing import Any
 

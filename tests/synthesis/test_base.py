@@ -1,7 +1,5 @@
 """What all synthesizers share: the sizes of the classes, and their noise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import exp
 from typing import Literal

@@ -1,7 +1,5 @@
 """The generator: DP-SGD on labelled texts, by the trainer that tunes adapters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Figures of how near synthetic texts come to private ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

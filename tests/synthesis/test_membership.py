@@ -1,7 +1,5 @@
 """What synthetic texts tell of single private ones, where the answer is known."""
 
-from __future__ import annotations
-
 from math import exp
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sources and texts written of them, on rows whose faults are known and on real WebNLG."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every kind of task must make of raw rows: the suite runs over the registry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Named entities of words that are split already."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

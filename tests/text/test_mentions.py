@@ -1,7 +1,5 @@
 """Which words of triples and texts share their noise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

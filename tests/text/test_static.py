@@ -1,7 +1,5 @@
 """Static vectors in every format that `rapt table` takes, from files as their tools write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which tokens of a vocabulary are words, and which may stand in a release at all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tokenizers import Tokenizer, decoders

@@ -1,7 +1,5 @@
 """Tiny random backbones, one for each family, and releases and runs for them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

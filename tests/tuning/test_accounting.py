@@ -1,7 +1,5 @@
 """What a private training spends, against values of the method's page and in closed form."""
 
-from __future__ import annotations
-
 from math import exp
 
 import numpy as np

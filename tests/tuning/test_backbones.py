@@ -1,7 +1,5 @@
 """Every family of backbones: tokens, vectors, pairs, prefixes and positions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

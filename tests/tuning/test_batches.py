@@ -1,7 +1,5 @@
 """Batches hold every row once, and rows alike in length stand together."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The BiLSTM on a model's input embeddings: tokens and activations, and the trained weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

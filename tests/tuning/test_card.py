@@ -1,7 +1,5 @@
 """Tuning, scoring, writing and serving on a second device, as on the CPU: no tensor stays there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """A seed that several processes train together: on the CPU, of one thread each."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

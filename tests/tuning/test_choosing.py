@@ -1,7 +1,5 @@
 """Questions with choices, on tiny language models: the prompt, the answer, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

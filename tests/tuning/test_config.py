@@ -1,7 +1,5 @@
 """The sections of params.yaml on tuning."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Training on denoised words: vectors in closed form, draws by their law, and runs end to end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

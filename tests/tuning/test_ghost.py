@@ -1,7 +1,5 @@
 """Ghost clipping: norms and sums of single texts' gradients, and models where it is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

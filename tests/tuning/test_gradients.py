@@ -1,7 +1,5 @@
 """The limit on the reconstruction's gradient, in closed form and in a step of training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

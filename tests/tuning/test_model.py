@@ -1,7 +1,5 @@
 """Every family and tuner: it learns, is saved, and serves without this project."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """bfloat16 for the backbone's products; what learns, and what is written, stays float32."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

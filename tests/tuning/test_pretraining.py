@@ -1,7 +1,5 @@
 """Pretraining on public text with the users' noise, by a tiny BERT over the tiny table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private training: gradients of single texts, clipping, noise and what is stated."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

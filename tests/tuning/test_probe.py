@@ -1,7 +1,5 @@
 """The tuner that leaves the backbone as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

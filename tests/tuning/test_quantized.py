@@ -1,7 +1,5 @@
 """QLoRA on a CPU, which bitsandbytes serves too: all but the kernels is as on a GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

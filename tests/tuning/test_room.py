@@ -1,7 +1,5 @@
 """How many seeds have room on a card: by what is free, and by what a seed takes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any model by its structure, and what the test before tuning refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

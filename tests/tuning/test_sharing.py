@@ -1,7 +1,5 @@
 """The seeds of a cell in one process: on the same frozen weights, and as if each were alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tuner `tfidf`: texts whose class is known, what it writes, and what it serves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

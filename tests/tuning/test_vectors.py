@@ -1,7 +1,5 @@
 """Tuning on noisy vectors of words in place of the backbone's own tokens."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts written after sources, by tiny language models: prompts, the loss, beams, errors."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Batches of things that differ in size."""
 
-from __future__ import annotations
-
 from rapt.utils.batches import by_size
 
 

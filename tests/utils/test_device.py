@@ -1,7 +1,5 @@
 """The one rule by which a device is chosen."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors in one line: a disk's, and names that are not allowed."""
 
-from __future__ import annotations
-
 import errno
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No process of ours lives on after its parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Progress bars stay out of logs."""
 
-from __future__ import annotations
-
 import pytest
 
 from rapt.utils import progress

@@ -1,7 +1,5 @@
 """Classes of other packages, in folders that look like installed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

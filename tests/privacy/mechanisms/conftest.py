@@ -1,7 +1,5 @@
 """Small spaces whose laws are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

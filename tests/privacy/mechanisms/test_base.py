@@ -1,7 +1,5 @@
 """Shared by all mechanisms: their spaces and the check of a parameter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

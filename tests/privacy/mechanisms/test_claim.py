@@ -1,7 +1,5 @@
 """Claims are stated by each class, and their bounds chain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf

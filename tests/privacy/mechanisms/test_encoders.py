@@ -1,7 +1,5 @@
 """Encoders of whole texts, and the public coordinates that are fitted for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

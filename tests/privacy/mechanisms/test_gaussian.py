@@ -1,7 +1,5 @@
 """Gaussian noise, by closed forms. Each statistical test: false alarms below 1e-6."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Hidden states of a text: what holds of them, and that layer 0 is the token representation."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

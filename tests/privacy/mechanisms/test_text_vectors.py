@@ -1,7 +1,5 @@
 """Published systems of text vectors: what holds for each variant, by exact counting."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

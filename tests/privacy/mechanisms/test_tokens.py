@@ -1,7 +1,5 @@
 """T2T on tokens: its units are those that Qu et al. count, and its noise is T2T's."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

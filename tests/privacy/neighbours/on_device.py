@@ -1,7 +1,5 @@
 """Searches by the first pass of a GPU, which torch computes on the CPU where there is none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Tables to search, by each way of scoring."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

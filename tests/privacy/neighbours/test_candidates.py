@@ -1,7 +1,5 @@
 """Distances of chosen pairs, and the nearest rows by all distances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

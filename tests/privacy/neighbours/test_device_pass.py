@@ -1,7 +1,5 @@
 """What is a device's alone; that its rows are those of the plain search: test_search.py."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The search by either first pass, against a plain search in float64; and the bounds themselves."""
 
-from __future__ import annotations
-
 import multiprocessing
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Parts of a computation beside each other."""
 
-from __future__ import annotations
-
 import threading
 import time
 
