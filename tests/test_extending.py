@@ -200,14 +200,12 @@ def ratings(experiment: params.Params) -> params.Params:
     texts = [" ".join(rng.choice([*NOUNS, *VERBS], size)) for size in lengths]
     rows = [f"{text},{size / 2}" for text, size in zip(texts, lengths, strict=True)]
     Path("ratings.csv").write_text("\n".join(["text,stars", *rows, "nouna,many"]) + "\n")
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    own = {"tasks": ["ratings"], "train": ["ratings"], "backbones": ["tiny"], "invert": []}
-    content["sweep"] |= own | {"etas": [3], "tune_at": [3], "probes": [], "denoisers": []}
-    content["sweep"] |= {"memberships": [], "layers": [], "inferences": []}
-    content["tuners"]["ia3"]["learning_rate"] = 0.05
-    content["train"] |= {"epochs": 12, "batch_size": 8, "warmup": 0.0}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        own = {"tasks": ["ratings"], "train": ["ratings"], "backbones": ["tiny"], "invert": []}
+        content["sweep"] |= own | {"etas": [3], "tune_at": [3], "probes": [], "denoisers": []}
+        content["sweep"] |= {"memberships": [], "layers": [], "inferences": []}
+        content["tuners"]["ia3"]["learning_rate"] = 0.05
+        content["train"] |= {"epochs": 12, "batch_size": 8, "warmup": 0.0}
     return params.load()
 
 

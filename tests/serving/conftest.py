@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import torch
 import uvicorn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertModel
+from transformers import AutoModelForCausalLM
 
 from rapt.kinds import kind_of
 from rapt.serving.loopback import listening
@@ -23,6 +23,7 @@ from rapt.tuning.config import Decoding, Run, TrainConfig
 from rapt.tuning.train import train_seed
 from rapt.tuning.tuners import Lora
 from rapt.utils import files
+from tests import tiny
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
 from tests.tuning.conftest import backbone as backbone
@@ -139,10 +140,8 @@ def of_pairs(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: P
 def of_vectors(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
     """An adapter that was tuned on vectors of the table, of eight dimensions."""
     root = tmp_path_factory.mktemp("vectors")
-    AutoTokenizer.from_pretrained(backbone).save_pretrained(root / "eight")
-    small = AutoConfig.from_pretrained(backbone, hidden_size=8)
     torch.manual_seed(0)
-    BertModel(small, add_pooling_layer=False).save_pretrained(root / "eight")
+    tiny.of_width(8, backbone, root / "eight")
     more = {"mechanism": "token-representation", "parameters": {"grid": 2.0**-10}}
     files.write_json(root / "release/statement.json", statement(folder, **more, categories=None))
     words = [["great", "film"], ["bad", "plot"]] * 4

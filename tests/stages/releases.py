@@ -16,6 +16,7 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import gate_private, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
+from tests.stages.conftest import edited
 
 RELEASE = Path("data/private/movies/rapt-2")
 GATE = Path("reports/gates/private/movies/rapt-2.json")
@@ -77,12 +78,10 @@ def gate(out: Path = RELEASE) -> dict[str, Any]:
 
 def privatize_anew(eta: str, method: str = "rapt", **plain_tokens: Any) -> dict[str, Any]:
     """Release again with other plain tokens; returns the statement."""
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["allow_weak"] = float(eta) > 100
-    if plain_tokens:
-        content["methods"][method]["plain_tokens"].update(plain_tokens)
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["allow_weak"] = float(eta) > 100
+        if plain_tokens:
+            content["methods"][method]["plain_tokens"].update(plain_tokens)
     shutil.rmtree(RELEASE)
     privatize.main("movies", method, eta, "minilm", RELEASE)
     return json.loads((RELEASE / "statement.json").read_text())

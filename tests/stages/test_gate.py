@@ -6,12 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ruamel.yaml import YAML
 
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import download, gate
-from tests.stages.conftest import Workspace
+from tests.stages.conftest import Workspace, edited
 
 JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}
 REPORT = "reports/gates/raw/mine.json"
@@ -123,11 +122,9 @@ def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
 
 def test_all_tasks_of_the_sweep_are_checked_before_it_stops(workspace: Workspace) -> None:
     workspace()
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["tasks"] |= {name: content["tasks"]["mine"] for name in ("first", "third")}
-    content["sweep"] |= {"tasks": ["first", "mine", "third"]}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["tasks"] |= {name: content["tasks"]["mine"] for name in ("first", "third")}
+        content["sweep"] |= {"tasks": ["first", "mine", "third"]}
     for name in ("first", "mine", "third"):
         download.main(name)
     files.write_json("reports/gates/raw/other.json", {})

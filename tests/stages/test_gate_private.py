@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ruamel.yaml import YAML
 
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import gate_private, privatize
+from tests.stages.conftest import edited
 from tests.stages.releases import GATE, RELEASE, gate
 from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
@@ -38,12 +38,10 @@ def protected(k: int) -> tuple[list[str], list[str]]:
 
 
 def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
-    content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
-    content["tasks"]["movies"]["authors"] = ["id"]
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
+        content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
+        content["tasks"]["movies"]["authors"] = ["id"]
     for split in ("train", "test"):
         path = Path(f"data/tagged/movies/{split}.parquet")
         tagged = files.read_parquet(path)

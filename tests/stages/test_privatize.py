@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from rapt.tuning.inputs import read_targets
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import privatize
 from tests.conftest import NOUNS, VERBS
+from tests.stages.conftest import edited
 from tests.stages.releases import RELEASE, gate, privatize_anew
 from tests.stages.releases import released as released
 from tests.stages.releases import workspace as workspace
@@ -83,13 +83,12 @@ def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
 
 
 def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
     out = Path("data/private/movies/rapt-1000000")
     weak = ("movies", "rapt", "1000000", "minilm", out)
     with pytest.raises(RaptError, match=r"^eta: got 1e\+06, .* or allow_weak: true\.$"):
         privatize.main(*weak)
-    yaml.dump(content | {"allow_weak": True}, Path("params.yaml"))
+    with edited() as content:
+        content["allow_weak"] = True
     Path(".dvc").mkdir()
     config = "[core]\n    remote = storage\n['remote \"storage\"']\n    url = s3://a/b%20c\n"
     for name in ("config", "config.local"):
@@ -107,10 +106,8 @@ def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
 
 def test_training_labels_with_noise_are_drawn_stated_and_checked(workspace: Path) -> None:
     """The test split's stay. A release with other labels is stopped."""
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["methods"]["rapt"]["labels"] = {"epsilon": 1.5}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["methods"]["rapt"]["labels"] = {"epsilon": 1.5}
     before = json.loads((RELEASE / "statement.json").read_text())
     assert "label" in before["columns"] and "label_noise" not in before
     with pytest.raises(RaptError, match="labels, segments and spacing"):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt import params
 from rapt.kinds.messages import Text
@@ -24,6 +23,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import backbone as backbone_stage
 from stages import gate_private, infer, invert, link, membership, privatize, train
+from tests import tiny
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
@@ -40,9 +40,7 @@ GATE = Path("reports/gates/private/mine")
 @pytest.fixture
 def narrow(small: Path, backbone: Path, in_this_process: None) -> Path:
     """A workspace whose texts have authors, and a backbone of the table's dimension."""
-    how = AutoConfig.from_pretrained(backbone, hidden_size=8)
-    BertModel(how, add_pooling_layer=False).save_pretrained("narrow")
-    AutoTokenizer.from_pretrained(backbone).save_pretrained("narrow")
+    tiny.of_width(8, backbone, Path("narrow"))
     for split in ("train", "test"):
         path = small / f"data/tagged/mine/{split}.parquet"
         table = files.read_parquet(path)
