@@ -1,7 +1,5 @@
 """Just Fine-tune Twice: what a policy finds, the first tuning without it, and the law of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
