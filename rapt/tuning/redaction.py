@@ -121,11 +121,10 @@ def marked(policy: Policy, texts: Sequence[Sequence[str]]) -> list[list[bool]]:
     Raises:
         RaptError: the tagger is no installed spaCy model, or does not know what it is asked for.
     """
-    marks = [[policy.digits and any(map(str.isnumeric, word)) for word in text] for text in texts]
-    if not (policy.entities or policy.parts_of_speech):
-        return marks
     from spacy.parts_of_speech import IDS
     from spacy.tokens import Doc
+
+    from rapt.text import detectors
 
     try:
         nlp = import_module(policy.tagger).load(exclude=["parser", "lemmatizer"])
@@ -134,20 +133,23 @@ def marked(policy: Policy, texts: Sequence[Sequence[str]]) -> list[list[bool]]:
             f"private.policy.tagger: got {policy.tagger!r}, expected an installed spaCy model. "
             f"Try: python -m spacy download {policy.tagger}"
         ) from None
-    known = nlp.pipe_labels.get("ner", [])
-    types = {*policy.entities} if policy.entities != "all" else {*known} or {"all"}
-    tags, every = {*policy.parts_of_speech}, [tag for tag in IDS if tag]
-    for key, given, allowed in (("entities", types, known), ("parts_of_speech", tags, every)):
-        for name in sorted(given.difference(allowed)):
-            raise RaptError(not_allowed(f"private.policy.{key}", name, allowed))
+    for key, given, allowed in (
+        ("detectors", policy.detectors, detectors.DETECTORS),
+        ("entities", policy.entities, nlp.pipe_labels.get("ner", [])),
+        ("parts_of_speech", policy.parts_of_speech, [tag for tag in IDS if tag]),
+    ):
+        for name in given:
+            if name not in allowed:
+                raise RaptError(not_allowed(f"private.policy.{key}", name, allowed))
+    rules = [detectors.detector(name) for name in policy.detectors]
+    types, tags = {*policy.entities}, {*policy.parts_of_speech}
     with nlp.memory_zone():
-        docs = nlp.pipe(Doc(nlp.vocab, words=list(text)) for text in texts)
         return [
             [
-                mark or token.ent_type_ in types or token.pos_ in tags
-                for mark, token in zip(text, doc, strict=True)
+                kind is not None or token.ent_type_ in types or token.pos_ in tags
+                for kind, token in zip(detectors.marked(doc, rules), doc, strict=True)
             ]
-            for text, doc in zip(marks, docs, strict=True)
+            for doc in nlp.pipe(Doc(nlp.vocab, words=list(text)) for text in texts)
         ]
 
 

@@ -159,10 +159,12 @@ class Policy(Section):
     and then privately on the whole texts. It is for tasks of classes, and for clean text.
     """
 
-    entities: Literal["all"] | list[str] = Field(
-        "all", description="types of named entities that spaCy finds, such as PERSON; all; or []"
+    detectors: list[str] = Field(
+        ["forms", "names"],
+        description="rules that find words: forms, of numbers and addresses; names; or one of "
+        "another package",
     )
-    digits: bool = Field(True, description="whether it finds words with a digit")
+    entities: list[str] = Field([], description="more types of named entities, as DATE")
     parts_of_speech: list[str] = Field([], description="Universal POS tags, as PROPN")
     tagger: str = Field(
         paths.TAGGER,
@@ -174,9 +176,9 @@ class Policy(Section):
 
     @model_validator(mode="after")
     def _finds_something(self) -> Self:
-        if not (self.entities or self.digits or self.parts_of_speech):
+        if not (self.detectors or self.entities or self.parts_of_speech):
             raise problem(
-                "got a policy without a rule, expected entities, digits or parts_of_speech. It "
+                "got a policy without a rule, expected detectors, entities or parts_of_speech. It "
                 "would call no word private."
             )
         return self

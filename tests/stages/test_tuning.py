@@ -162,7 +162,7 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
 
 def test_a_policy_of_params_tunes_twice_on_clean_text(small: Path, in_this_process: None) -> None:
     """The cell and the adapter say what the training promises: of words that were found alone."""
-    policy = {"entities": [], "parts_of_speech": ["DET"], "epochs": 1}
+    policy = {"detectors": [], "parts_of_speech": ["DET"], "epochs": 1}
     with edited() as content:
         content["tuners"]["lora"] = {"type": "lora", "learning_rate": 0.01}
         content["tuners"]["lora"]["private"] = {"epsilon": 8, "delta": 0.01, "policy": policy}

@@ -23,7 +23,7 @@ from tests import tiny
 from tests.tuning.conftest import write_release
 from tests.tuning.test_checkpoints import steps_after_a_stop
 
-DIGITS = Policy(entities=[], epochs=2, learning_rate=0.02)
+DIGITS = Policy(detectors=["forms"], epochs=2, learning_rate=0.02)
 CANARIES = ("341752", "118093")
 PRIVATE = Private(epsilon=3, delta=1e-3, policy=DIGITS)
 
@@ -62,16 +62,17 @@ def jft(run: Run, tmp_path: Path) -> Run:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ({}, {"Alice", "Smith", "Paris", "12b"}),
-        ({"entities": ["GPE"], "digits": False}, {"Paris"}),
-        ({"entities": [], "parts_of_speech": ["VERB"]}, {"visited", "12b"}),
-        ({"entities": []}, {"12b"}),
+        ({}, {"Alice", "Smith", "Paris", "12b", "a.smith@example.org"}),
+        ({"entities": ["GPE"], "detectors": []}, {"Paris"}),
+        ({"detectors": [], "parts_of_speech": ["VERB"]}, {"visited"}),
+        ({"detectors": ["forms"]}, {"12b", "a.smith@example.org"}),
     ],
 )
-def test_the_policy_finds_entities_digits_and_parts_of_speech(
+def test_the_policy_finds_forms_names_entities_and_parts_of_speech(
     policy: dict[str, Any], expected: set[str]
 ) -> None:
-    text = ["Alice", "Smith", "visited", "Paris", ",", "and", "liked", "flat", "12b", "there", "."]
+    text = ["Alice", "Smith", "visited", "Paris", ",", "and", "liked", "flat", "12b"]
+    text += ["of", "a.smith@example.org", "there", "."]
     (marks,) = marked(Policy.model_validate(policy), [text])
     found = {word for word, mark in zip(text, marks, strict=True) if mark}
     assert found - {"liked"} == expected
