@@ -53,6 +53,18 @@ def one_tagger() -> None:
         tagging.load = lambda package, exclude: loaded(package, tuple(exclude))  # type: ignore[attr-defined]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def absl_closes_nothing() -> None:
+    """Keep absl's handler from closing what pytest captures.
+
+    dp-accounting imports it, and it takes what is the standard error then. uvicorn configures
+    logging anew and so closes all handlers, which of absl's closes that file.
+    """
+    from absl import logging
+
+    logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
+
+
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     """A random table of 18 words in 8 dimensions, with pieces for words outside of it."""
