@@ -142,6 +142,7 @@ def test_a_stopped_run_goes_on_in_either_tuning(
 @pytest.mark.parametrize(
     ("policy", "line"),
     [
+        ({"detectors": ["form"]}, "policy.detectors: got 'form', .* Did you mean 'forms'"),
         ({"entities": ["PERSONS"]}, "policy.entities: got 'PERSONS', .* Did you mean 'PERSON'"),
         ({"parts_of_speech": ["VERBS"]}, "policy.parts_of_speech: got 'VERBS', expected one of AD"),
         ({"tagger": "nowhere"}, "policy.tagger: got 'nowhere', expected an installed spaCy model"),
