@@ -21,13 +21,14 @@ import torch
 
 from benchmarks.measure import Figure, figure, interleaved, memory, ratio
 from benchmarks.training import BATCH, LORA, ROUNDS, told
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Split, collate, read_split
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier, adapt, load_backbone
 from rapt.tuning.private import PrivateGradients
+from rapt.tuning.strategies import Gradient, Plain, Private
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import Full, Gradient, Plain, Private, Tuner
+from rapt.tuning.tuners import Full, Tuner
 
 STEPS, DELTA = 16, 1e-4
 WHOLE_STEPS, WHOLE_ROUNDS = 2, 5  # of full tuning

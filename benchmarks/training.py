@@ -45,11 +45,11 @@ from rapt.data.prepare import prepare
 from rapt.kinds.classify import Classify
 from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier, TaskModel, adapt, load_backbone
 from rapt.tuning.parallel import train_cell
 from rapt.tuning.scoring import logits

@@ -13,7 +13,8 @@ from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.kinds import KINDS
 from rapt.param_types import level
 from rapt.tasks.base import Task
-from rapt.tuning.tuners import Gradient, Tuner
+from rapt.tuning.strategies import Gradient
+from rapt.tuning.tuners import Tuner
 from rapt.utils.errors import not_allowed
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rapt import models, params, paths
 from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
 from rapt.grid import CLEAN, split_release_name
 from rapt.results import cells
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inputs import read_split
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import load
 from rapt.utils import files
 from rapt.utils.errors import RaptError

@@ -60,6 +60,8 @@ ELSEWHERE = {
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/prediction_privatizer.py": "tests/serving/test_predict.py",
     "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
+    "rapt/tuning/loading.py": "tests/tuning/test_sharing.py",
+    "rapt/tuning/strategies.py": "tests/tuning/test_gradients.py",
     "rapt/tuning/tuners.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/candidates.py": "tests/attacks/test_membership.py",

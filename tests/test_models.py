@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertModel
 
 from rapt import models
-from rapt.tuning.backbones import load_model
+from rapt.tuning.loading import load_model
 from rapt.utils.errors import RaptError
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -113,7 +113,7 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
         its += ("privacy/categories", "privacy/mechanisms/base", "privacy/streams")
         needed |= {Path(f"rapt/{m}.py") for m in its}
         needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
-        needed.add(Path("rapt/tuning/tuners.py"))
+        needed |= {Path(f"rapt/tuning/{m}.py") for m in ("strategies", "tuners")}
         for room in ("kinds", "synthesis", "tasks"):
             needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt" / room).glob("[!_]*.py")}
     if name == "report":  # it prints what each attacker knows

@@ -128,9 +128,10 @@ class AttributeEncoder(Inference):
         from torch.nn.functional import cross_entropy
 
         from rapt.attacks import encoders
-        from rapt.tuning.backbones import check_vectors, load_tokenizer
+        from rapt.tuning.backbones import check_vectors
         from rapt.tuning.batches import shuffled
         from rapt.tuning.inputs import collate
+        from rapt.tuning.loading import load_tokenizer
         from rapt.tuning.model import Classifier
         from rapt.tuning.scoring import logits
 

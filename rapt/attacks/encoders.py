@@ -14,8 +14,9 @@ from transformers import AutoModel
 
 from rapt import models
 from rapt.attacks.base import Release, Vectors
-from rapt.tuning.backbones import check_vectors, load_model, load_tokenizer
+from rapt.tuning.backbones import check_vectors
 from rapt.tuning.inputs import Split, numbered, tokenized
+from rapt.tuning.loading import load_model, load_tokenizer
 from rapt.tuning.model import Classifier
 from rapt.tuning.scoring import features
 from rapt.utils import files

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from rapt import models
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inputs import word_pieces
+from rapt.tuning.loading import load_tokenizer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 

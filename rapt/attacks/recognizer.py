@@ -16,8 +16,9 @@ from rapt import models
 from rapt.attacks import encoders
 from rapt.attacks.base import Texts
 from rapt.attacks.entities import Ner
-from rapt.tuning.backbones import load_tokenizer, most_tokens
+from rapt.tuning.backbones import most_tokens
 from rapt.tuning.batches import by_length, shuffled
+from rapt.tuning.loading import load_tokenizer
 from rapt.utils.errors import RaptError
 
 OUTSIDE = "O"

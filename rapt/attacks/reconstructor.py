@@ -27,9 +27,10 @@ from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
-from rapt.tuning.backbones import load_tokenizer, most_tokens
+from rapt.tuning.backbones import most_tokens
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.inputs import word_pieces
+from rapt.tuning.loading import load_tokenizer
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:

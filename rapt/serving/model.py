@@ -16,10 +16,11 @@ from rapt import models
 from rapt.kinds.classify import Classify
 from rapt.serving.protocol import Text, check, contract_of, served_kind
 from rapt.tuning import writing
-from rapt.tuning.backbones import embedding_size, load_tokenizer
+from rapt.tuning.backbones import embedding_size
 from rapt.tuning.config import Decoding
 from rapt.tuning.denoising import load_denoised
 from rapt.tuning.inputs import Reader, Split, numbered
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import load
 from rapt.tuning.tfidf import TERMS, TfidfModel, segments
 from rapt.utils.errors import RaptError

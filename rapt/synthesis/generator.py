@@ -12,7 +12,8 @@ from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
 from rapt.param_types import Typed, problem
 from rapt.synthesis.base import Draw, Made, PrivateTexts, Synthesizer, of_class, without_empty
-from rapt.tuning.tuners import AnyTuner, Lora, Private
+from rapt.tuning.strategies import Private
+from rapt.tuning.tuners import AnyTuner, Lora
 
 
 class Generator(Synthesizer):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from rapt.param_types import Model, Names, Section, Sha256
-from rapt.tuning.tuners import AnyGradient, Capped, Dropout, Gradient, Plain, Tuner
+from rapt.tuning.strategies import AnyGradient, Capped, Gradient, Plain
+from rapt.tuning.tuners import Dropout, Tuner
 from rapt.utils import process
 
 if TYPE_CHECKING:

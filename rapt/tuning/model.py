@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rapt.tuning import backbones, bilstm
+from rapt.tuning import backbones, bilstm, loading
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import BiLstm, Precision
 from rapt.tuning.inputs import NO_TOKEN, Batch, pooled
@@ -49,13 +49,13 @@ def load_backbone(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model, or a fresh encoder on its input embeddings, and its fast tokenizer.
 
-    Arguments and errors are those of `backbones.load_model` and `backbones.begin_after`.
+    Arguments and errors are those of `loading.load_model` and `loading.begin_after`.
     """
-    model = backbones.load_model(folder, quantize, frozen, writes, causal)
-    backbones.begin_after(model, layer)
+    model = loading.load_model(folder, quantize, frozen, writes, causal)
+    loading.begin_after(model, layer)
     if encoder:
         model = bilstm.fresh(model, encoder)
-    return model, backbones.load_tokenizer(folder)
+    return model, loading.load_tokenizer(folder)
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
@@ -351,7 +351,7 @@ def load(
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
-            hub. Or the backbone is not as `backbones.load_model` expects.
+            hub. Or the backbone is not as `loading.load_model` expects.
     """
     is_frozen, head = False, dict[str, Tensor]()
     if not writes or (folder / HEAD).is_file():
@@ -363,12 +363,12 @@ def load(
         raise RaptError(f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors.")
     tuned: PreTrainedModel | PeftModel
     if is_adapter or is_frozen:
-        tuned = backbones.load_model(backbone, quantize, precision, writes)
-        backbones.begin_after(tuned, layer)
+        tuned = loading.load_model(backbone, quantize, precision, writes)
+        loading.begin_after(tuned, layer)
     else:
-        tuned = backbones.load_model(backbone if layer else folder, writes=writes)
+        tuned = loading.load_model(backbone if layer else folder, writes=writes)
         if layer:  # the folder holds the rest of a model alone
-            backbones.begin_after(tuned, layer)
+            loading.begin_after(tuned, layer)
             tuned.load_state_dict(load_file(folder / "model.safetensors"))
     if is_adapter:
         tuned = _with_adapter(tuned, folder)

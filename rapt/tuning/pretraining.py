@@ -26,9 +26,9 @@ from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.privatizer import Privatizer, WordVectorPrivatizer
 from rapt.privacy.streams import stream
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Saved, flat, generators, set_generators, unflat
 from rapt.tuning.config import Pretraining
+from rapt.tuning.loading import load_tokenizer
 from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar, counter

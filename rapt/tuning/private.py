@@ -33,8 +33,8 @@ from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.tuning.ghost import Ghost
+    from rapt.tuning.strategies import Clipping, Private
     from rapt.tuning.trainer import Trainer
-    from rapt.tuning.tuners import Clipping, Private
 
 # What AUTO-S adds to a norm, and DP-PSAC's r.
 GAMMA, RADIUS = 0.01, 0.1

@@ -24,7 +24,7 @@ import torch
 
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.inputs import Reader, Split
-from rapt.tuning.tuners import Plain, Policy, Private
+from rapt.tuning.strategies import Plain, Policy, Private
 from rapt.utils.errors import RaptError, not_allowed
 
 if TYPE_CHECKING:

@@ -15,17 +15,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rapt import paths
 from rapt.results.cells import SeedResult
 from rapt.tuning import cards, inference_spec, self_test
-from rapt.tuning.backbones import (
-    check_vectors,
-    most_tokens,
-    recompute,
-    sharing_weights,
-    translates,
-)
+from rapt.tuning.backbones import check_vectors, most_tokens, translates
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run, Trained
 from rapt.tuning.denoising import reading, save_denoised
 from rapt.tuning.inputs import Reader, Split, read_columns, read_targets
+from rapt.tuning.loading import recompute, sharing_weights
 from rapt.tuning.model import adapt, load_backbone, save
 from rapt.tuning.redaction import Redacted
 from rapt.tuning.trainer import Trainer, memory_lacks

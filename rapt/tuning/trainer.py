@@ -30,7 +30,7 @@ from rapt.tuning.gradients import GradientStep, finest
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import ReconstructionHead, TaskModel, placed
 from rapt.tuning.scoring import features, read_all
-from rapt.tuning.tuners import Strategy
+from rapt.tuning.strategies import Strategy
 from rapt.utils.device import device, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter

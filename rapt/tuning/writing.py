@@ -23,12 +23,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from rapt.tuning.backbones import (
-    has_prefix,
-    has_virtual_tokens,
-    translates,
-    with_virtual_tokens,
-)
+from rapt.tuning.backbones import has_prefix, has_virtual_tokens, translates, with_virtual_tokens
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding, Sampling
 from rapt.tuning.inputs import NO_PLAIN, Batch, Split, as_spelled, collate, user_turn

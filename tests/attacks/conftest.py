@@ -33,7 +33,7 @@ from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.backbones import load_tokenizer
+from rapt.tuning.loading import load_tokenizer
 from tests import tiny
 from tests.tuning.conftest import backbone as backbone
 

@@ -14,7 +14,7 @@ from rapt.audit.one_run import lower_bound
 from rapt.tuning import private
 from rapt.tuning.accounting import noise_for
 from rapt.tuning.private import PrivateGradients, PrivateStep
-from rapt.tuning.tuners import Private
+from rapt.tuning.strategies import Private
 
 CANARIES, GUESSES, EPSILON, DELTA = 2000, 200, 1.0, 1e-7
 FALSE_ALARM = 1e-3

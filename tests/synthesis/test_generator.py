@@ -10,7 +10,8 @@ from rapt.synthesis.base import Draw, PrivateTexts, synthesize
 from rapt.synthesis.generator import Generator
 from rapt.tuning.accounting import spent
 from rapt.tuning.config import Sampling
-from rapt.tuning.tuners import Lora, Private
+from rapt.tuning.strategies import Private
+from rapt.tuning.tuners import Lora
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 

@@ -17,9 +17,9 @@ from transformers import PreTrainedTokenizerFast
 
 from rapt.kinds.classify import Classify
 from rapt.tuning import parallel
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Precision, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import Split, read_split
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.trainer import Trainer

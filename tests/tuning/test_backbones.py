@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rapt.tuning import backbones
+from rapt.tuning import backbones, loading
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import NO_ROW, Split, collate, pooled, pooled_plain, tokenized, word_pieces
 from rapt.tuning.model import load_backbone
@@ -70,7 +70,7 @@ def t5_with_prefix(model: Any, tokens: list[int]) -> Tensor:
 
 def lstm_alone(folder: Path, model: Any, tokens: list[int]) -> Tensor:
     """Compute the LSTM's states of one text, on embeddings from the model's own file."""
-    own = backbones.load_model(folder).get_input_embeddings()
+    own = loading.load_model(folder).get_input_embeddings()
     with torch.inference_mode():
         states: Tensor = model.lstm(own(torch.tensor([tokens])))[0][0]
     return states
@@ -100,7 +100,7 @@ def test_a_plain_token_meets_its_own_activation(
         served = partial(lstm_alone, folders[family])
     alone = [served(model, tokens) for tokens in split.tokens]
     expected = torch.stack([alone[0][start + a : start + b].mean(0) for a, b in SPANS])
-    right = collate(split, [0, 1], backbones.load_tokenizer(folders[family]).pad_token_id)
+    right = collate(split, [0, 1], loading.load_tokenizer(folders[family]).pad_token_id)
     assert not right.attention.all()
     assert right.text.sum(1).tolist() == [fit, 1]
     for batch in (right, on_the_left(right)):
@@ -127,7 +127,7 @@ def test_a_plain_token_meets_its_own_activation(
 def test_a_words_own_embedding_given_as_a_vector_changes_nothing(
     folders: dict[str, Path], family: str, tuner: str
 ) -> None:
-    tokenizer, model = backbones.load_tokenizer(folders[family]), adapted(folders[family], tuner)
+    tokenizer, model = loading.load_tokenizer(folders[family]), adapted(folders[family], tuner)
     columns = {
         "words": [["so", "film", "good"], ["plot"]],
         "segment": [[0, 0, 0], [0]],
@@ -153,7 +153,7 @@ def test_a_words_own_embedding_given_as_a_vector_changes_nothing(
 def test_words_become_the_tokens_they_are_inside_a_text(
     folders: dict[str, Path], tmp_path: Path, family: str
 ) -> None:
-    tokenizer = backbones.load_tokenizer(folders[family])
+    tokenizer = loading.load_tokenizer(folders[family])
     split = split_of(folders[family], tmp_path, 16, [["so", "unlikely", "film"]])
     own = [t for t, text in zip(split.tokens[0], split.text[0], strict=True) if text]
     inside = tokenizer("so so unlikely film", add_special_tokens=False)["input_ids"]
@@ -164,7 +164,7 @@ def test_words_become_the_tokens_they_are_inside_a_text(
 def test_a_pair_is_laid_out_as_by_the_familys_own_tokenizer(
     folders: dict[str, Path], family: str, layout: str
 ) -> None:
-    tokenizer = backbones.load_tokenizer(folders[family])
+    tokenizer = loading.load_tokenizer(folders[family])
     columns = {
         "words": [["so", "film"] * 8 + ["unlikely", "plot"]],
         "segment": [[0] * 16 + [1] * 2],
@@ -296,6 +296,6 @@ def test_qlora_without_cuda_or_bitsandbytes_is_one_line(
     with pytest.raises(RaptError, match=r"^quantize: got '4bit', expected null without a CUDA"):
         train_seed(four)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(backbones, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
     with pytest.raises(RaptError, match=r"^quantize: got '4bit', expected null without bitsa"):
         train_seed(four)

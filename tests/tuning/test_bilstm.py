@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from rapt import models
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
-from rapt.tuning import backbones
+from rapt.tuning import backbones, loading
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.inputs import tokenized
@@ -76,7 +76,7 @@ def test_it_learns_both_tasks_on_embeddings_that_stay(run: Run) -> None:
         for name, weights in load_file(run.adapter / "model.safetensors").items()
         if name.startswith("embeddings")
     )
-    model = backbones.load_model(run.backbone)
+    model = loading.load_model(run.backbone)
     assert embeddings.equal(model.get_input_embeddings().weight)
 
 
@@ -93,7 +93,7 @@ def test_a_server_answers_with_it(run: Run) -> None:
     text = {"words": ["film", "good"], "segment": [0, 0], "plain": ["film", "so", "plot"]}
     (found,) = Adapted(run.adapter).answer([Text(**text)])
     columns = {name: [value] for name, value in text.items()} | {"label": [0]}
-    split = tokenized(columns, backbones.load_tokenizer(run.backbone), run.train.max_tokens)
+    split = tokenized(columns, loading.load_tokenizer(run.backbone), run.train.max_tokens)
     expected = logits(load(run.adapter, run.backbone), split, 0, 1).double().softmax(1)
     assert found == pytest.approx(expected[0].tolist())
 

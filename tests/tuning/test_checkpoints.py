@@ -16,9 +16,9 @@ from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint, generators, set_generators
 from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
+from rapt.tuning.strategies import Private
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import Private
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256

@@ -12,17 +12,18 @@ import transformers as hf
 
 from rapt import models
 from rapt.kinds.choose import Choose
-from rapt.tuning import backbones
-from rapt.tuning.backbones import load_model, load_tokenizer
+from rapt.tuning import loading
 from rapt.tuning.config import Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import collate, letter_tokens, tokenized
+from rapt.tuning.loading import load_model, load_tokenizer
 from rapt.tuning.model import Chooser, Writer, load
 from rapt.tuning.train import train_seed, train_seeds
 from rapt.tuning.tuners import Tuner, Untuned
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import CHAT, FAMILIES, OTHERS, TUNERS, WITHOUT_BIASES, make, word_pieces
+from tests.tuning.families import CHAT, FAMILIES, OTHERS, TUNERS, WITHOUT_BIASES, make
+from tests.tuning.tokenizers import word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
 WRITERS = (
@@ -269,7 +270,7 @@ def test_of_a_model_that_sees_images_the_one_inside_is_read(
         found = load_model(folder, writes=True)(tokens).logits
         torch.testing.assert_close(found, whole(tokens).logits)
     only = {type(whole.config): type(whole)}
-    monkeypatch.setattr(backbones, "MODEL_FOR_CAUSAL_LM_MAPPING", only)
+    monkeypatch.setattr(loading, "MODEL_FOR_CAUSAL_LM_MAPPING", only)
     with pytest.raises(
         RaptError, match=r"got gemma3, whose language model .* expected one of text"
     ):

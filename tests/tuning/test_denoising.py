@@ -16,19 +16,20 @@ from scipy.stats import binomtest
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import DenoiserType, Denoising, PosteriorTarget, Run
 from rapt.tuning.denoising import WordSampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, InputVectors, collate, read_split, tokenized
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Full, PrefixTuning, PromptTuning
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.families import FAMILIES, PIECES, make
+from tests.tuning.families import FAMILIES, make
 from tests.tuning.test_checkpoints import steps_after_a_stop
+from tests.tuning.tokenizers import PIECES
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]  # a token each in the tiny BERT
 FALSE_ALARM = 1e-6

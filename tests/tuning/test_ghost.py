@@ -12,7 +12,7 @@ from torch.nn.utils import get_total_norm
 
 from rapt.tuning.config import Run
 from rapt.tuning.ghost import Ghost, proved
-from rapt.tuning.tuners import Clipping, Private
+from rapt.tuning.strategies import Clipping, Private
 from rapt.utils.errors import RaptError
 from tests.tuning.families import cell
 from tests.tuning.families import folders as folders

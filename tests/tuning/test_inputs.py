@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inference_spec import fitting
 from rapt.tuning.inputs import (
     NO_PLAIN,
@@ -20,8 +19,10 @@ from rapt.tuning.inputs import (
     read_split,
     tokenized,
 )
+from rapt.tuning.loading import load_tokenizer
 from rapt.utils import files
-from tests.tuning.families import FAMILIES, OTHERS, WORDS
+from tests.tuning.families import FAMILIES, OTHERS
+from tests.tuning.tokenizers import WORDS
 
 
 @pytest.fixture(scope="module")

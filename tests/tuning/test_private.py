@@ -13,14 +13,14 @@ from opacus.grad_sample import GradSampleHooks
 from torch import Tensor
 
 from rapt.tuning.accounting import noise_for
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Split, read_split
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier
 from rapt.tuning.private import PrivateGradients, scaled
+from rapt.tuning.strategies import Clipping, Gradient, Plain, Private
 from rapt.tuning.train import train_seeds
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import Clipping, Gradient, Plain, Private
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import PAIRS, TUNERS, adapted, cell

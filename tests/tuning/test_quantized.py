@@ -10,7 +10,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from rapt.tuning import backbones
+from rapt.tuning import loading
 from rapt.tuning.config import Run
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed, train_seeds
@@ -23,8 +23,8 @@ bnb = pytest.importorskip("bitsandbytes.nn.modules", reason="needs rapt[qlora]: 
 @pytest.fixture
 def quantized(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run of QLoRA on a tiny Llama, where there is a GPU for it or not."""
-    monkeypatch.setattr(backbones, "_can_quantize", lambda quantize: None)
-    monkeypatch.setattr(backbones, "_over_gpus", lambda: {"device_map": {"": "cpu"}})
+    monkeypatch.setattr(loading, "_can_quantize", lambda quantize: None)
+    monkeypatch.setattr(loading, "_over_gpus", lambda: {"device_map": {"": "cpu"}})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     # A CPU's own layout for scoring has no gradient, and the next seed shares the weights.
     monkeypatch.setattr(bnb, "has_avx512bf16", lambda: False)

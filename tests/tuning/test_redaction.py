@@ -12,12 +12,13 @@ from torch import Tensor
 
 from rapt.tuning import redaction
 from rapt.tuning.accounting import noise_for, spent
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.redaction import marked
+from rapt.tuning.strategies import Policy, Private
 from rapt.tuning.train import train_seed, train_seeds
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import BitFit, Full, LinearProbe, Policy, Private, PromptTuning, Tuner
+from rapt.tuning.tuners import BitFit, Full, LinearProbe, PromptTuning, Tuner
 from rapt.utils.errors import RaptError
 from tests import tiny
 from tests.tuning.conftest import write_release

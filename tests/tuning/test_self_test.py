@@ -13,9 +13,9 @@ import transformers as hf
 from peft import PeftModel
 
 from rapt.tuning import self_test
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Split, collate
+from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier, Writer, load, load_backbone, save
 from rapt.tuning.train import train_seed
 from rapt.utils.errors import RaptError

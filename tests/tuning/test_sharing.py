@@ -10,11 +10,11 @@ import torch
 from accelerate import dispatch_model, infer_auto_device_map
 
 from rapt.results.cells import SeedResult
-from rapt.tuning import backbones
+from rapt.tuning import backbones, loading
 from rapt.tuning import train as module
-from rapt.tuning.backbones import sharing_weights
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate
+from rapt.tuning.loading import sharing_weights
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils.errors import RaptError
@@ -166,7 +166,7 @@ def test_several_gpus_are_filled_one_after_the_other(
     def spread(free: int) -> list[Any]:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (free, free))
-        how = backbones._over_gpus()
+        how = loading._over_gpus()
         assert how.pop("device_map") == "sequential"
         found = infer_auto_device_map(model, **how, no_split_module_classes=["BertLayer"])
         return sorted(set(found.values()), key=str)
@@ -176,21 +176,21 @@ def test_several_gpus_are_filled_one_after_the_other(
     assert "disk" in spread(size // 2)
     monkeypatch.setattr(torch.cuda, "set_device", lambda where: None)
     monkeypatch.setenv("RAPT_DEVICE", "cuda:1")  # that one alone
-    assert not backbones._over_gpus()
+    assert not loading._over_gpus()
     monkeypatch.delenv("RAPT_DEVICE")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert not backbones._over_gpus()
+    assert not loading._over_gpus()
 
 
 def test_a_backbone_for_which_the_gpus_are_too_small_is_one_line(run: Run) -> None:
     model = load_backbone(run.backbone)[0]
-    assert backbones._whole(model) is model
+    assert loading._whole(model) is model
     for place in ("cpu", "disk"):
         model.hf_device_map = {"embeddings": 0, "encoder": place}  # type: ignore[assignment]
         with pytest.raises(
             RaptError, match=r"^the backbone: got one larger than half .* bf16 or quantize"
         ):
-            backbones._whole(model)
+            loading._whole(model)
 
 
 @pytest.mark.gpu

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from rapt.tuning import backbones
+from rapt.tuning import loading
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load_backbone
@@ -20,10 +20,11 @@ from rapt.tuning.tuners import Full
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
-from tests.tuning.families import FAMILIES, PAIRS, WORDS, adapted, cell
+from tests.tuning.families import FAMILIES, PAIRS, adapted, cell
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
+from tests.tuning.tokenizers import WORDS
 
 GRID, VECTORS = 2.0**-16, "vectors"
 
@@ -65,7 +66,7 @@ def test_without_noise_vectors_give_the_logits_of_words(
 ) -> None:
     folder = folders[family]
     path = with_vectors(release, folder, tmp_path) / "seed-0/test.parquet"
-    tokenizer = backbones.load_tokenizer(folder)
+    tokenizer = loading.load_tokenizer(folder)
     given = read_split(path, tokenizer, 16)
     files.write_parquet(path, files.read_parquet(path).drop_columns([VECTORS]))
     own = read_split(path, tokenizer, 16)
@@ -81,7 +82,7 @@ def test_without_noise_vectors_give_the_logits_of_words(
 
 def test_a_word_takes_one_position(folders: dict[str, Path], tmp_path: Path) -> None:
     """Also one that the backbone would split in three; its vector is read as it was written."""
-    tokenizer = backbones.load_tokenizer(folders["bert"])
+    tokenizer = loading.load_tokenizer(folders["bert"])
     vectors = np.arange(6 * 32, dtype=np.float32).reshape(6, 32)
     texts = [["unlikely", "unlikely", "film"], [], ["so", "unlikely", "good"]]
     columns = {

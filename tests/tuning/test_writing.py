@@ -18,9 +18,10 @@ from rapt.kinds.choose import Choose
 from rapt.kinds.generate import Generate
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
-from rapt.tuning.backbones import load_model, load_tokenizer, translated
+from rapt.tuning.backbones import translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import NO_PLAIN, Split, collate, read_columns
+from rapt.tuning.loading import load_model, load_tokenizer
 from rapt.tuning.model import Writer, adapt, load
 from rapt.tuning.ragged import Ragged
 from rapt.tuning.train import train_seeds
@@ -30,10 +31,11 @@ from rapt.tuning.writing import sampled, tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import CHAT, FAMILIES, OTHERS, gpt2_tokenizer
+from tests.tuning.families import CHAT, FAMILIES, OTHERS
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
 from tests.tuning.test_choosing import questions as questions
 from tests.tuning.test_choosing import writers as writers
+from tests.tuning.tokenizers import gpt2_tokenizer
 
 TRANSLATORS = ("t5", "bart")
 QUICKLY = (("t5", "lora"), ("bart", "full"))
