@@ -160,6 +160,7 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
     assert all(points["own"] == points["clean"] for points in same["points"])
 
 
+@pytest.mark.slow
 def test_a_policy_of_params_tunes_twice_on_clean_text(small: Path, in_this_process: None) -> None:
     """The cell and the adapter say what the training promises: of words that were found alone."""
     policy = {"detectors": [], "parts_of_speech": ["DET"], "epochs": 1}

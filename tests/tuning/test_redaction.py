@@ -98,10 +98,15 @@ def first_tuned(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Tensor]:
     "tuner",
     [
         None,
-        PromptTuning(tokens=3, learning_rate=0.02, private=PRIVATE),
-        BitFit(learning_rate=0.02, private=PRIVATE),
-        Full(learning_rate=0.02, private=PRIVATE),
-        LinearProbe(private=PRIVATE),
+        *(
+            pytest.param(tuner, marks=pytest.mark.slow, id=tuner.type)
+            for tuner in (
+                PromptTuning(tokens=3, learning_rate=0.02, private=PRIVATE),
+                BitFit(learning_rate=0.02, private=PRIVATE),
+                Full(learning_rate=0.02, private=PRIVATE),
+                LinearProbe(private=PRIVATE),
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("fault", [False, True])
