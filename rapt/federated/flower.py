@@ -63,12 +63,17 @@ def play(server: Server, nodes: Nodes, seconds: float) -> None:
     """
     from rapt.federated.server import encoded
 
-    end = time.monotonic() + seconds
-    while len(nodes.online()) < server.law.how.clients and time.monotonic() < end:
-        time.sleep(1)
+    if not server.ended:
+        _online(nodes, server.law.how.clients, seconds)
     while not server.ended:
+        online = _online(nodes, 1, seconds)
+        if not online:  # its rounds would all end at once, each with its noise alone
+            raise RaptError(
+                f"round {server.round + 1}: got no client that is connected, expected some. Start "
+                "them, and run again with the same out: it goes on with this round."
+            )
         drawn, round_, weights = set(server.drawn()), server.round, encoded(server.weights)
-        asked = {node: client for node, client in nodes.online().items() if client in drawn}
+        asked = {node: client for node, client in online.items() if client in drawn}
         # Flower lets any node that knows a message's hash answer it: nobody may guess one.
         contents: dict[int, Content] = {
             node: {"round": round_, "client": client, "weights": weights, "salt": token_bytes(16)}
@@ -85,6 +90,14 @@ def play(server: Server, nodes: Nodes, seconds: float) -> None:
             LOG.warning("%s: got no answer, expected one. It counts as no change.", where)
         server.close()
         LOG.info("round %d of %d has ended", server.round, server.law.how.rounds)
+
+
+def _online(nodes: Nodes, count: int, seconds: float) -> Mapping[int, int]:
+    """Wait until as many clients are connected, and return those that are."""
+    end = time.monotonic() + seconds
+    while len(online := nodes.online()) < count and time.monotonic() < end:
+        time.sleep(1)
+    return online
 
 
 def _take(server: Server, client: int, answer: Content | None) -> None:

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rapt.tuning.accounting import Accountant, noise_for, spent
+from rapt.tuning.accounting import noise_for, spent
 from rapt.tuning.private import COUNT_NOISE, beside_count
 from rapt.tuning.tuners import Federated
 from rapt.utils.errors import RaptError
@@ -198,12 +198,12 @@ class Law:
         """The rate and the number of the Gaussian mechanisms that it consists of."""
         return (self.how.rate, self.how.rounds) if self.how.law == "sampled" else (1.0, 1)
 
-    def spent(self, accountant: Accountant = "pld") -> float:
+    def spent(self) -> float:
         """Return the ε at δ of all rounds, for one client."""
         total = self.noise / self.sensitivity
         if self.counts:
             total = (total**-2 + (2 * self.counts) ** -2) ** -0.5
-        return spent(total, *self.steps, self.how.delta, accountant)
+        return spent(total, *self.steps, self.how.delta)
 
     def statement(self) -> dict[str, float]:
         """Return what is spent on one client, and the law's parameters; see `CellResult.training`.

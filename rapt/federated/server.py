@@ -124,7 +124,7 @@ class SavedServer(Server):
             self._write()
             return
         tensors, facts = saved
-        if facts["law"] != self._law or tensors.keys() != self.weights.keys():
+        if facts["law"] != self._law or _shapes(tensors) != _shapes(self.weights):
             raise RaptError(
                 f"{path}: got the state of a training with other parameters, expected that of this "
                 "one. Take those parameters, or remove it to begin anew, which spends anew."
@@ -141,6 +141,12 @@ class SavedServer(Server):
         content = json.dumps({**facts, "law": self._law, "secret": self._secret})
         self._path.parent.mkdir(parents=True, exist_ok=True)
         files.write_bytes(self._path, [save(tensors, {"facts": content})], 0o600)
+        # Else the state before may come back after a power cut, and its noise be drawn again.
+        files.keep_names(self._path.parent)
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -168,5 +174,5 @@ def decoded(content: bytes) -> Weights:
     """
     try:
         return load(content)
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise RaptError(f"update: got {described(error)}, expected safetensors.") from None

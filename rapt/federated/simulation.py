@@ -17,6 +17,7 @@ from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.inputs import Split
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Federated
+from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
 
@@ -63,7 +64,10 @@ class Simulation:
                     seed = generator(self.secret, "steps", server.round, number).integers(2**63)
                     rows = split.of(shares[number])
                     change = client.update(trainer, rows, server.weights, int(seed))
-                    server.take(number, server.round, change)
+                    try:
+                        server.take(number, server.round, change)
+                    except RaptError as error:
+                        raise RaptError(f"{run.cell}, seed {run.k}: {error}") from None
                 server.close()
                 checkpoint.save(*server.state())
                 progress.update()

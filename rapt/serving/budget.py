@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 
 PRIVATE = 0o600
@@ -97,7 +98,7 @@ class Budget:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if not os.fstat(file).st_size:
                     self._append(file, f"{self._first}\n")
-                    _keep_name(self.path)
+                    files.keep_names(self.path.parent)
                 yield file
         except OSError as error:
             raise RaptError(
@@ -114,12 +115,3 @@ class Budget:
         while content:
             content = content[os.write(file, content) :]
         os.fsync(file)
-
-
-def _keep_name(path: Path) -> None:
-    """Wait until a new file's name is on the disk, too."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

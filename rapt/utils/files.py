@@ -41,7 +41,7 @@ def home() -> Path:
     return Path(os.environ.get("RAPT_HOME", ".")).resolve()
 
 
-SCRATCH = STATE / "tmp"  # on the same disk, and outside every folder that DVC hashes
+SCRATCH = STATE / "tmp"  # outside every folder that DVC hashes
 
 
 @contextmanager
@@ -56,10 +56,15 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path for a file or folder; move it to `path` on success, else remove it."""
+    """Yield a temporary path for a file or folder; move it to `path` on success, else remove it.
+
+    It is on the same disk, as nothing else can be moved in one step.
+    """
     path = Path(path)
-    scratch = SCRATCH / f"{path.name}.{uuid.uuid4().hex}"
-    scratch.parent.mkdir(parents=True, exist_ok=True)
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    on_disk = SCRATCH if SCRATCH.stat().st_dev == there.stat().st_dev else there
+    scratch = on_disk / f"{path.name}.{uuid.uuid4().hex}"
     try:
         with _naming(path):
             yield scratch
@@ -93,6 +98,15 @@ def write_bytes(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None
         file.flush()
         os.fsync(file.fileno())
     os.replace(scratch, path)
+
+
+def keep_names(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk: a new file's, or a moved one's."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def write_json(path: str | Path, content: Any) -> None:

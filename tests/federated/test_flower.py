@@ -109,6 +109,16 @@ def test_who_lies_or_is_away_counts_as_no_change(caplog: pytest.LogCaptureFixtur
         assert line in caplog.text
 
 
+def test_rounds_do_not_end_where_no_client_is_connected() -> None:
+    """Each would be its noise alone, and all of them would take no time."""
+    server = Server(Law(HOW), WEIGHTS, "0")
+    with pytest.raises(RaptError, match="round 1: got no client that is connected"):
+        flower.play(server, Answers(lambda node, content: None), 0)
+    assert server.round == 0
+    server.round = HOW.rounds
+    flower.play(server, Answers(lambda node, content: None), 600)  # and nobody is waited for
+
+
 @pytest.fixture
 def project(
     tmp_path: Path, backbone: Path, release: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,8 @@ def test_the_state_is_its_owner_s_and_of_one_training(tmp_path: Path) -> None:
         SavedServer(law(epsilon=8.0, delta=0.05), WEIGHTS, path)
     with pytest.raises(RaptError, match="state of a training with other parameters"):
         SavedServer(law(), {"a": torch.zeros(2, 2)}, path)
+    with pytest.raises(RaptError, match="state of a training with other parameters"):
+        SavedServer(law(), WEIGHTS | {"a": torch.zeros(4, 2)}, path)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(RaptError, match="got a damaged state"):
         SavedServer(law(), WEIGHTS, path)
@@ -152,6 +154,8 @@ def test_the_norm_follows_the_median(begins: float, epsilon: float | None) -> No
 def test_the_wire_has_safetensors_alone() -> None:
     sent = decoded(encoded(update(0.3)))
     assert all(torch.equal(sent[name], value) for name, value in update(0.3).items())
-    for content in (b"", b"{}", b"\x80\x04K\x01.", encoded(update(1.0))[:-3]):
+    too_large = b'{"a":{"dtype":"F32","shape":[0,9223372036854775808],"data_offsets":[0,0]}}'
+    too_large = len(too_large).to_bytes(8, "little") + too_large
+    for content in (b"", b"{}", b"\x80\x04K\x01.", encoded(update(1.0))[:-3], too_large):
         with pytest.raises(RaptError, match="expected safetensors"):
             decoded(content)

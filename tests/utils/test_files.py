@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
@@ -60,6 +61,17 @@ def test_a_folder_is_replaced_whole() -> None:
             scratch.mkdir()
             (scratch / name).write_text(name)
     assert [p.name for p in Path("out").iterdir()] == ["new"]
+
+
+def test_a_place_on_another_disk_is_written_there(tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs /dev/shm on a disk of its own")
+    with TemporaryDirectory(dir=memory) as folder:
+        for content in ({"x": 1}, {"x": 2}):
+            files.write_json(f"{folder}/new/a.json", content)
+            assert files.read_json(f"{folder}/new/a.json") == content
+        assert [p.name for p in Path(folder).rglob("*")] == ["new", "a.json"]
 
 
 def test_equal_content_gives_equal_bytes() -> None:
