@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
@@ -12,7 +13,7 @@ from rapt import params, paths
 from rapt.attacks.base import Membership
 from rapt.attacks.candidates import answers, shadow_answers
 from rapt.attacks.membership_scores import RATES, Ranking, intervals
-from rapt.grid import released
+from rapt.grid import CLEAN, released
 from rapt.kinds import kind_of
 from rapt.privacy import seeded
 from rapt.results import cells
@@ -46,15 +47,19 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     )
     held_out = np.array(p.train.holds_out(len(members)))
     members = members.filter(~held_out)
+    if "author" in others.column_names:  # each split numbers its authors from 0 on
+        beyond = pc.add(others["author"], pc.add(pc.max(members["author"]), 1))
+        others = others.set_column(others.column_names.index("author"), "author", beyond)
     candidates = pa.concat_tables([members, others])
 
     def tune(tuned_on: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Tune shadows as `stages.train` did, from noise and beginnings of their own."""
-        plain = p.method(method).plain_tokens
+        plain, labels = p.method(method).plain_tokens, p.randomized_labels(task, method)
+        kept = p.tasks[task].clean_columns if method == CLEAN else p.tasks[task].kept_columns
         privatizer = seeded.privatizer_of(asdict(statement), eta)
         facts = asdict(contract) | asdict(statement) | seeded.plain_facts(privatizer, plain)
         copies = [
-            seeded.SeededCopy(privatizer, task, p.seed, p.seeds + k, plain)
+            seeded.SeededCopy(privatizer, task, p.seed, p.seeds + k, plain, kept, labels)
             for k in range(len(tuned_on))
         ]
         run = partial(run_of, p, cell.name, factors, kind_of(facts))

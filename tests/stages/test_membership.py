@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
+from rapt.privacy.seeded import SeededCopy
 from rapt.utils import files
 from stages import backbone as backbone_stage
 from stages import membership, privatize, train
@@ -67,6 +69,31 @@ def attack(name: str, backbone: str, tuner: str, method: str) -> dict[str, Any]:
     membership.main(name, "mine", backbone, tuner, method, "inf")
     cell = f"{name}-mine-{backbone}-{tuner}-{method}-inf"
     return files.read_json(f"reports/cells/membership/{cell}.json")
+
+
+def test_shadows_learn_labels_with_the_noise_of_the_release(
+    small: Path, backbone: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed, split in enumerate(("train", "test")):
+        tag(split, seed, WORDS[:6])
+    with edited() as params:
+        params["methods"]["rapt"]["labels"] = {"epsilon": 0.1}
+    tune("tiny", "lora", "rapt", epochs=1, learning_rate=0.01)
+    released = []
+
+    def write(
+        tuned_on: NDArray[np.bool_], candidates: pa.Table, copies: list[SeededCopy], *_: Any
+    ) -> NDArray[np.float64]:
+        for copy, chosen in zip(copies, tuned_on, strict=True):
+            members = candidates.filter(chosen)
+            copy.write({"train": members}, Path("shadow"))
+            drawn = files.read_parquet("shadow/train.parquet")["label"].to_numpy()
+            released.append(np.mean(drawn == members["label"].to_numpy()))
+        return np.full((*tuned_on.shape, 2), 0.5)
+
+    monkeypatch.setattr(membership, "shadow_answers", write)
+    attack("lira", "tiny", "lora", "rapt")
+    assert len(released) == 4 and max(released) < 0.8  # 0.52 of the labels stay, of 120 and more
 
 
 @pytest.fixture
