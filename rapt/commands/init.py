@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -103,7 +104,7 @@ def task_block(
     task = _source(table) + columns
 
     own = WROTE.is_file() and WROTE.read_text(encoding="utf-8") == content
-    own = own and f"\n  {name}:\n" in content
+    own = own and name in YAML(typ="safe").load(content)["tasks"]
     alone = own or preset is not None
 
     def entered(rows: str) -> tuple[str, params.Params]:
@@ -124,7 +125,7 @@ def task_block(
     undrawn = entered(_rows({"test": test} if test else {}))[1]
     found = prepared(name, undrawn, LEAST_OF_A_CLASS)
     there = found.summary["rows"]
-    most = _sample(found)
+    most = max(least, _sample(found))
     sample = {} if full else {split: most for split, n in there.items() if n > most}
     if test:
         sample["test"] = min(test, sample.get("test", test))
@@ -142,8 +143,15 @@ def _sample(found: Prepared) -> int:
     train = found.tables["train"]
     texts = list(chain.from_iterable(segments(train)))
     words = sum(len(text.split()) for text in texts) / len(train)
-    classes = len(set(train["label"].to_pylist()))
-    return max(min(SAMPLE, int(SAMPLE_WORDS / words)), SAMPLE_OF_A_CLASS * classes)
+    seen, enough = Counter[Any](), 0  # the first rows with enough of each class
+    for row, label in enumerate(train["label"].to_pylist(), 1):
+        seen[label] += 1
+        enough = row if seen[label] == LEAST_OF_A_CLASS else enough
+    return max(
+        min(SAMPLE, int(SAMPLE_WORDS / words)),
+        SAMPLE_OF_A_CLASS * len(seen),
+        min(enough, 10 * SAMPLE),
+    )
 
 
 def _name(text: str, key: str) -> str:
@@ -165,7 +173,7 @@ def _test_rows(every: Prepared, where: str, least: int, full: bool) -> int:
             "params.yaml."
         )
     share = max(least, int(TEST_SHARE * rows))
-    return share if full else min(SAMPLE, share)
+    return share if full else min(max(SAMPLE, least), share)
 
 
 def _source(table: UserTable) -> str:

@@ -81,13 +81,14 @@ def _best_worth(rows: Sequence[Row]) -> str:
             f"{best.label} {at_eta(best.eta)},"
         )
     if best.break_even == 0:
-        return f" {where} is worse than a local model with {best.labels_from:g} labels."
+        return f" {where} is no better than a local model with {best.labels_from:g} labels."
     found, low, high = (
         labels_text(labels, best.labels_from, best.labels_to)
         for labels in (best.break_even, best.break_even_low, best.break_even_high)
     )
+    about = "" if best.break_even is None else "about "
     return (
-        f" {where} is as good as a local model with about {found} labels ({low} to "
+        f" {where} is as good as a local model with {about}{found} labels ({low} to "
         f"{high}): with fewer of your own it pays."
     )
 

@@ -116,8 +116,8 @@ class Classify(Labelled):
             raise RaptError(
                 f"tasks.{name}.label: got {len(few)} classes of fewer than {least} training "
                 f"rows ({few[0][1]!r} has {few[0][0]} of {counts.total()}), expected {least} "
-                "of each. Leave such classes out (rapt init --min-class N, or exclude), or raise "
-                "rows.train."
+                "of each. Leave such classes out (rapt init --min-class N, or exclude), or take "
+                "more rows (rapt init --full, or rows.train)."
             )
 
 

@@ -308,6 +308,30 @@ def test_a_rare_class_is_found_at_once() -> None:
     assert load().tasks["a"].label.names == ["0", "1"]  # type: ignore[union-attr]
 
 
+def test_a_rarer_class_than_a_sample_has_takes_more_rows() -> None:
+    lines = [f"words {i},{'pos' if i % 150 == 0 else 'neg'}" for i in range(10_000)]
+    task_block(write("a.csv", "text,label", *lines))
+    task = load().tasks["a"]
+    assert task.label and task.label.names == ["neg", "pos"]
+    assert 400 < (task.rows.train or 0) < 2_000
+    check()
+
+
+def test_a_gate_of_more_rows_than_a_sample_has_takes_more_rows(edited: str) -> None:
+    Path("params.yaml").write_text(edited + "gate: {min_rows: 1000}\n")
+    task_block(labelled("bad", "good", rows=6_000))
+    rows = load().tasks["a"].rows
+    assert rows.train and rows.test and min(rows.train, rows.test) >= 1_000
+
+
+def test_a_file_named_as_a_method_does_not_replace_another() -> None:
+    """The template has methods, embeddings and backbones of such names."""
+    for name in ("a", "pct2t", "minilm"):
+        Path(labelled("bad", "good")).rename(f"{name}.csv")
+        task_block(f"{name}.csv")
+    assert {*load().tasks} == {"a", "pct2t", "minilm"}
+
+
 def test_a_class_that_only_the_test_split_has_is_found_at_once() -> None:
     Path("two").mkdir()
     for split, classes in {"train": 2, "test": 3}.items():
