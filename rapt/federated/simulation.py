@@ -67,7 +67,8 @@ class Simulation:
                     try:
                         server.take(number, server.round, change)
                     except RaptError as error:
-                        raise RaptError(f"{run.cell}, seed {run.k}: {error}") from None
+                        line = f"{run.cell}, seed {run.k}: {error}"
+                        raise RaptError(line) from None
                 server.close()
                 checkpoint.save(*server.state())
                 progress.update()
