@@ -51,7 +51,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             **levels.facts(eta, privatizer.eta),
             columns=["example_id", *privatizer.releases.copied, *untouched],
             labels_drawn=labels,
-            spacing="as in the texts" if of_task.keeps_spacing else "none is released",
+            spacing="as in the texts" if "space_after" in kept else "none is released",
             gaps=of_task.gaps(mentions),
             generator=GENERATOR,
             task=task,

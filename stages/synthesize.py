@@ -54,6 +54,9 @@ def main(task: str, synthesizer: str, epsilon: str, embedding: str) -> None:
         table = EmbeddingTable(paths.table(embedding))
         files.write_json(paths.statement(folder), statement(how, epsilon, made, table, facts))
     files.write_json(paths.judged(task, name), {"seeds": judged})
+    for copy in made:
+        if copy.checkpoint:
+            copy.checkpoint.unlink(missing_ok=True)
 
 
 def rows(words: list[list[str]], labels: list[int]) -> pa.Table:

@@ -202,12 +202,6 @@ def teachers(cell: Path, asked: PrivatePrediction) -> Teachers:
         RaptError: see `contracts` and `Budget`; or δ is too large for so few texts.
     """
     found = contracts(cell)
-    texts = sum(contract.shard.texts for contract in found.values() if contract.shard)
-    if asked.delta >= 1 / texts:
-        raise RaptError(
-            f"delta: got {asked.delta:g} for {texts} texts, expected less than {1 / texts:.2g}. At "
-            "more, answers that publish one text would do."
-        )
     from rapt.serving.model import Adapted
 
     loaded = [Adapted(folder) for folder in found]
@@ -215,6 +209,12 @@ def teachers(cell: Path, asked: PrivatePrediction) -> Teachers:
         other.share_weights(loaded[0])
     first = loaded[0]
     if first.kind.has_classes:
+        texts = sum(contract.shard.texts for contract in found.values() if contract.shard)
+        if asked.delta >= 1 / texts:
+            raise RaptError(
+                f"delta: got {asked.delta:g} for {texts} texts, expected less than "
+                f"{1 / texts:.2g}. At more, answers that publish one text would do."
+            )
         law = votes(asked)
     else:
         tokens = first.contract.decoding
@@ -223,5 +223,9 @@ def teachers(cell: Path, asked: PrivatePrediction) -> Teachers:
     place = cell.resolve()
     path = asked.ledger or place.with_name(f"{place.name}.budget.jsonl")
     check_place("ledger", path)
+    if path.resolve().is_relative_to(place):  # by whose content the budget knows its teachers
+        raise RaptError(
+            f"ledger: got {str(path)!r} inside the adapter's folder, expected a file beside it."
+        )
     budget = Budget(path, files.sha256(cell), law.cost, law.most)
     return Teachers(loaded, law, asked, budget)

@@ -62,7 +62,7 @@ class AugPe(Synthesizer):
         from rapt.synthesis.author import Author
 
         draw.seed_torch()
-        author, encoder = Author(self, draw.folder), model_encoder(self.encoder)
+        author, encoder = Author(self, draw.folder), model_encoder(self.encoder, cut=True)
 
         def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
             """Return the vector of each text, of length 1: no text votes by what is cut off."""

@@ -38,7 +38,9 @@ class Author:
         """
         self.how, tuner = how, tuner or Untuned()
         frozen = None if tuner.learns == "backbone" else how.precision
-        backbone, self.tokenizer = load_backbone(folder, frozen=frozen, writes=True, causal=True)
+        backbone, self.tokenizer = load_backbone(
+            folder, getattr(tuner, "quantize", None), frozen, writes=True, causal=True
+        )
         self.model = placed(Writer(adapt(backbone, tuner), how.precision))
 
     def read(self, prompts: Sequence[str], texts: Sequence[str] | None = None) -> Split:

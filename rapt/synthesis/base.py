@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PositiveInt
 
 from rapt.param_types import Model, Section, Sha256, problem
+from rapt.text.characters import visible
 from rapt.tuning.config import Precision, Sampling
 from rapt.utils.errors import RaptError
 
@@ -54,11 +55,13 @@ class Made(NamedTuple):
         texts: of each class; none is empty.
         spent: what the guarantee rests on, as noise and rounds.
         empty: how many more had no word, and were left out.
+        checkpoint: of the training, for whoever keeps the copy to remove then.
     """
 
     texts: list[list[str]]
     spent: dict[str, float]
     empty: int
+    checkpoint: Path | None = None
 
 
 class Draw(NamedTuple):
@@ -206,6 +209,6 @@ def of_class(how: Synthesizer, names: Sequence[str]) -> list[str]:
 
 def without_empty(texts: Sequence[Sequence[str]], spent: Mapping[str, float]) -> Made:
     """Return what was made, without the texts that have no word."""
-    kept = [[text for text in own if text.strip()] for own in texts]
+    kept = [[text for text in own if visible(text).strip()] for own in texts]
     empty = sum(map(len, texts)) - sum(map(len, kept))
     return Made(kept, dict(spent), empty)

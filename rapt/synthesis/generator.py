@@ -14,6 +14,7 @@ from rapt.param_types import Typed, problem
 from rapt.synthesis.base import Draw, Made, PrivateTexts, Synthesizer, of_class, without_empty
 from rapt.tuning.strategies import Private
 from rapt.tuning.tuners import AnyTuner, Lora
+from rapt.utils.errors import RaptError
 
 
 class Generator(Synthesizer):
@@ -37,6 +38,8 @@ class Generator(Synthesizer):
                 f"got tuner {self.tuner.type}, expected one that can train a language model "
                 "privately, without `private`: the synthesizer has the ε."
             )
+        if getattr(self.tuner, "federated", None):
+            raise problem("got tuner with federated, expected one without: the texts are here.")
         return self
 
     def write(self, private: PrivateTexts, sizes: Sequence[int], draw: Draw) -> Made:
@@ -50,6 +53,11 @@ class Generator(Synthesizer):
         from rapt.utils import files
         from rapt.utils.device import device_name
 
+        if self.batch_size > len(private.texts):
+            raise RaptError(
+                f"batch_size: got {self.batch_size} for {len(private.texts)} texts, expected at "
+                "most these."
+            )
         draw.seed_torch()
         how = Private(epsilon=draw.epsilon, delta=self.delta)
         tuner = self.tuner.model_copy(update={"private": how})
@@ -91,7 +99,7 @@ class Generator(Synthesizer):
         checkpoint = Saved(inputs, f"{name}, seed {number}")
         trainer.take_steps(split, checkpoint)
         written = author.write([p for p, n in zip(prompts, sizes, strict=True) for _ in range(n)])
-        checkpoint.path.unlink(missing_ok=True)
         every = iter(written)
         made = [[next(every) for _ in range(size)] for size in sizes]
-        return without_empty(made, trainer.gradient.statement())
+        found = without_empty(made, trainer.gradient.statement())
+        return found._replace(checkpoint=checkpoint.path)

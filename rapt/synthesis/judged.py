@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Texts = Sequence[Sequence[str]]  # words
+ROWS = 1024  # whose distances are computed at once
 RUN = 8  # words in a row that count as a copy
 
 
@@ -36,7 +37,7 @@ def judge(synthetic: Texts, train: Texts, test: Texts, encoder: str) -> dict[str
     """
     from rapt.privacy.mechanisms.encoders import model_encoder
 
-    read = model_encoder(encoder)
+    read = model_encoder(encoder, cut=True)
     of_synthetic, of_train, of_test = map(read, (synthetic, train, test))
     return {
         "copied": copied(synthetic, train),
@@ -72,7 +73,13 @@ def distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
         one: vectors (n, d), of two or more texts.
         other: vectors (m, d).
     """
-    from scipy.spatial.distance import cdist, pdist
+    within = sum(_distances(x, x) / (len(x) * (len(x) - 1)) for x in (one, other))
+    return 2 * _distances(one, other) / (len(one) * len(other)) - within
 
-    within = pdist(one).mean() + pdist(other).mean()
-    return float(2 * cdist(one, other).mean() - within)
+
+def _distances(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+    """Return the sum of all distances, of some rows at a time: those of all take gigabytes."""
+    from scipy.spatial.distance import cdist
+
+    starts = range(0, len(one), ROWS)
+    return float(sum(cdist(one[start : start + ROWS], other).sum() for start in starts))

@@ -80,7 +80,7 @@ def scores(synthetic: Texts, candidates: Texts, encoder: str) -> Scores:
     from rapt.privacy.mechanisms.encoders import model_encoder
 
     # Candidates first: how they are read then depends on no coin.
-    vectors, others = map(model_encoder(encoder), (candidates, synthetic))
+    vectors, others = map(model_encoder(encoder, cut=True), (candidates, synthetic))
     _, distances = pairwise_distances_argmin_min(vectors, others, metric="cosine")
     return {"nearest": -distances, "bigrams": likelihood(synthetic, candidates)}
 

@@ -127,8 +127,12 @@ class Task(Section, ABC):
 
     @property
     def clean_columns(self) -> tuple[str, ...]:
-        """The same of the clean release, which stays with the user: there with authors."""
-        return (*self.kept_columns, *(["author"] if self.identifying else []))
+        """The same of the clean release, which stays with the user.
+
+        It has authors, and the spacing by which a policy finds addresses.
+        """
+        author = ["author"] if self.identifying else []
+        return (*dict.fromkeys([*self.kept_columns, "space_after"]), *author)
 
     @property
     def inferred(self) -> Mapping[str, Attribute]:

@@ -26,6 +26,7 @@ from torch.nn.utils import get_total_norm
 from transformers.pytorch_utils import Conv1D
 
 from rapt.tuning import backbones
+from rapt.tuning.gradients import finest
 from rapt.tuning.inputs import Split, collate, pooled
 from rapt.tuning.model import Pooled
 from rapt.utils.errors import RaptError, described
@@ -132,7 +133,7 @@ class OfTexts:
                     self._vectors[layer.bias] = gradient.sum(1)
             self._matrices.append((layer, read, gradient))
         squares = [_squares(*matrix) for matrix in self._matrices]
-        squares += [each.double().square().sum(1) for each in self._vectors.values()]
+        squares += [each.to(finest(each.device)).square().sum(1) for each in self._vectors.values()]
         self.squares = torch.stack(squares).sum(0)
 
     def weighted(self, scales: Tensor) -> dict[Any, Tensor]:
@@ -156,7 +157,7 @@ def _squares(layer: nn.Module, read: Tensor, gradient: Tensor) -> Tensor:
         products = (gradient.mT @ read).square()  # of long texts, no larger than these
     else:
         products = (gradient @ gradient.mT) * (read @ read.mT)
-    return products.double().sum((1, 2)).clamp(min=0.0)
+    return products.to(finest(products.device)).sum((1, 2)).clamp(min=0.0)
 
 
 def _of_vectors(layer: nn.Module, read: Tensor, gradient: Tensor) -> dict[Any, Tensor]:

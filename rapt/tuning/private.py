@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from rapt.tuning.accounting import noise_for, spent
-from rapt.tuning.gradients import GradientStep
+from rapt.tuning.gradients import GradientStep, finest
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class PrivateGradients:
 
             self.ghost = proved(trainer)
         self.at_a_time = None if by_layer or self.ghost else 1
+        self._layers = [*trainer.parts.modules()] if self.by_layer else []
         if self.by_layer:
             from opacus.grad_sample import GradSampleHooks  # takes seconds to import
 
@@ -167,6 +168,9 @@ class PrivateGradients:
 
     def step(self, weights: Iterable[torch.nn.Parameter]) -> PrivateStep:
         """Begin the gradient of one batch."""
+        for layer in self._layers:  # what Opacus kept of a try that memory did not suffice for
+            for kept in ("activations", "max_batch_len"):
+                vars(layer).pop(kept, None)
         return PrivateStep(weights, self)
 
     def state(self) -> dict[str, Tensor]:
@@ -227,7 +231,7 @@ class PrivateStep(GradientStep):
         loss.backward()
         each = [self._of_texts(weight) for weight in self.weights]
         held = [gradients for gradients in each if gradients is not None]
-        squares = [gradients.flatten(1).double().square().sum(1) for gradients in held]
+        squares = [each.flatten(1).to(finest(each.device)).square().sum(1) for each in held]
         scales = self._factors(torch.stack(squares).sum(0).sqrt())
         for total, gradients in zip(self._sums, each, strict=True):
             if gradients is not None:
@@ -235,7 +239,7 @@ class PrivateStep(GradientStep):
 
     def _factors(self, norms: Tensor) -> Tensor:
         """Return the factors of gradients with such norms (n,), and count those within C."""
-        self._surplus += float(((norms <= self._of.clip).double() - 0.5).sum())
+        self._surplus += float(((norms <= self._of.clip).to(norms) - 0.5).sum())
         return scaled(norms, self._of.clip, self._of.how.clipping)
 
     def end(self) -> None:
@@ -252,6 +256,8 @@ class PrivateStep(GradientStep):
         found = weight.grad[None] if weight.grad is not None else None
         if self._of.by_layer:
             found = getattr(weight, "grad_sample", None)
+            if found is not None:
+                found = found.float()  # of bfloat16 a sum rounds by how many texts there are
             if weight.grad is not None and (found is None or len(found) != self.texts):
                 raise RaptError(
                     f"private: got a weight of {tuple(weight.shape)} whose gradient is not told "
@@ -306,3 +312,5 @@ def _forget(weight: torch.nn.Parameter) -> None:
     weight.grad = None
     if hasattr(weight, "grad_sample"):
         weight.grad_sample = None
+        vars(weight).pop("_current_grad_sample", None)
+        weight._forward_counter = 0  # type: ignore[attr-defined]

@@ -66,7 +66,7 @@ class Redacted:
             )
         rows = run.train.tunes_on(len(columns["words"]), run.k)
         own = {name: [values[row] for row in rows] for name, values in columns.items()}
-        marks = marked(policy, own["words"])
+        marks = marked(policy, own["words"], own["space_after"])
         placeholder = reader.tokenizer.mask_token or NO_MASK
         own["words"] = [
             [placeholder if mark else word for word, mark in zip(*each, strict=True)]
@@ -113,10 +113,17 @@ class Redacted:
         return {"words_found": sum(map(sum, self.marks)), "words": sum(map(len, self.marks))}
 
 
-def marked(policy: Policy, texts: Sequence[Sequence[str]]) -> list[list[bool]]:
+def marked(
+    policy: Policy, texts: Sequence[Sequence[str]], spaces: Sequence[Sequence[bool]]
+) -> list[list[bool]]:
     """Return for each word of each text whether the policy finds it.
 
     spaCy reads whole texts: what it finds of a word depends on the others.
+
+    Args:
+        policy: the rules.
+        texts: words of each.
+        spaces: whether white space follows each word, without which no address is whole.
 
     Raises:
         RaptError: the tagger is no installed spaCy model, or does not know what it is asked for.
@@ -141,6 +148,10 @@ def marked(policy: Policy, texts: Sequence[Sequence[str]]) -> list[list[bool]]:
         for name in given:
             if name not in allowed:
                 raise RaptError(not_allowed(f"private.policy.{key}", name, allowed))
+    docs = (
+        Doc(nlp.vocab, words=list(words), spaces=list(after))
+        for words, after in zip(texts, spaces, strict=True)
+    )
     rules = [detectors.detector(name) for name in policy.detectors]
     types, tags = {*policy.entities}, {*policy.parts_of_speech}
     with nlp.memory_zone():
@@ -149,7 +160,7 @@ def marked(policy: Policy, texts: Sequence[Sequence[str]]) -> list[list[bool]]:
                 kind is not None or token.ent_type_ in types or token.pos_ in tags
                 for kind, token in zip(detectors.marked(doc, rules), doc, strict=True)
             ]
-            for doc in nlp.pipe(Doc(nlp.vocab, words=list(text)) for text in texts)
+            for doc in nlp.pipe(docs)
         ]
 
 

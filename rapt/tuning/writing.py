@@ -229,7 +229,7 @@ def _next(model: TaskModel, batch: Batch) -> Tensor:
     """Return the probability of each token after a text alone, float64 (vocabulary,)."""
     head: Any = model.head
     last = model.activations(batch)[0, -1].to(head.weight)
-    probabilities: Tensor = head(last).double().softmax(0).cpu()
+    probabilities: Tensor = head(last).cpu().double().softmax(0)
     return probabilities
 
 

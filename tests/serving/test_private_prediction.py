@@ -317,6 +317,8 @@ def test_what_are_no_teachers_is_one_line(cell: Path, adapter: Path, tmp_path: P
     assert line(cell, asked(delta=0.2)).startswith("delta: got 0.2 for 8 texts, expected less than")
     nowhere = asked(delta=1e-3).model_copy(update={"ledger": tmp_path / "no/file"})
     assert line(cell, nowhere).startswith("ledger: got '")
+    inside = asked(delta=1e-3).model_copy(update={"ledger": cell / "budget.jsonl"})
+    assert "inside the adapter's folder, expected a file beside it" in line(cell, inside)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ def test_a_pretrained_backbone_is_written_whole_and_tuned(
         public = public.set_column(public.column_names.index("pos"), "pos", pa.array(pos))
         at = public.column_names.index("identifier")
         public = public.set_column(at, "identifier", pa.array(none, rows["identifier"].type))
+        spaces = pa.array([[True] * len(text) for text in words])
+        at = public.column_names.index("space_after")
+        public = public.set_column(at, "space_after", spaces)
         if split == "test":
             public = pa.concat_tables([public, rows.slice(0, 1).cast(public.schema)])
         files.write_parquet(f"data/tagged/public/{split}.parquet", public)

@@ -43,6 +43,7 @@ def small(
             "words": [["the", *rng.choice([*NOUNS, *VERBS], 3)] for _ in range(24)],
             "pos": [["DET", "NOUN", "NOUN", "VERB"]] * 24,
             "identifier": [[None] * 4] * 24,
+            "space_after": [[True] * 4] * 24,
             "segment": [[0] * 4] * 24,
             "label": [0, 1] * 12,
         }

@@ -36,6 +36,7 @@ def tag(split: str, seed: int, words: list[str]) -> None:
         "words": [list(rng.choice(words, 6)) for _ in range(n)],
         "pos": [["NOUN"] * 6] * n,
         "identifier": [[None] * 6] * n,
+        "space_after": [[True] * 6] * n,
         "segment": [[0] * 6] * n,
         "label": rng.permutation([0, 1] * (n // 2)),
     }

@@ -73,7 +73,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
         angles = np.array([float(text[0]) for text in texts]) / 1000
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-    monkeypatch.setattr("rapt.privacy.mechanisms.encoders.model_encoder", lambda name: encoder)
+    monkeypatch.setattr("rapt.privacy.mechanisms.encoders.model_encoder", lambda name, cut: encoder)
 
 
 def test_the_texts_that_are_like_the_private_ones_stay_and_are_varied(

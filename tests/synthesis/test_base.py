@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rapt.synthesis import SYNTHESIZERS
-from rapt.synthesis.base import Draw, Made, PrivateTexts, Synthesizer, noisy, shared_out, synthesize
+from rapt.synthesis.base import (
+    Draw,
+    Made,
+    PrivateTexts,
+    Synthesizer,
+    noisy,
+    shared_out,
+    synthesize,
+    without_empty,
+)
 
 
 class Told(Synthesizer):
@@ -57,6 +66,11 @@ def test_shares_add_up_and_are_in_proportion(total: int, counts: list[int]) -> N
     assert sum(shares) == total
     weights = np.array(counts) if sum(counts) else np.ones(len(counts))
     assert (abs(np.array(shares) - total * weights / weights.sum()) < 1).all()
+
+
+def test_a_text_of_which_nothing_is_seen_is_empty() -> None:
+    made = without_empty([["a", " \u200b", "\ufeff"], ["\0"]], {})
+    assert (made.texts, made.empty) == ([["a"], []], 3)
 
 
 def test_the_registry_names_each_class() -> None:

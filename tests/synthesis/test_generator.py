@@ -6,13 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from rapt import models, paths
-from rapt.synthesis.base import Draw, PrivateTexts, synthesize
+from rapt.synthesis.base import Draw, Made, PrivateTexts, synthesize
 from rapt.synthesis.generator import Generator
 from rapt.tuning.accounting import spent
 from rapt.tuning.config import Sampling
 from rapt.tuning.strategies import Private
-from rapt.tuning.tuners import Lora
-from rapt.utils import files
+from rapt.tuning.tuners import Federated, Lora
 from rapt.utils.errors import RaptError
 
 
@@ -41,20 +40,24 @@ def test_its_training_spends_what_the_counts_leave(private: PrivateTexts, draw: 
 
 
 def test_equal_draws_make_equal_texts_and_others_do_not(private: PrivateTexts, draw: Draw) -> None:
-    def texts(of: Draw) -> list[list[str]]:
-        return synthesize(generator(), private, of).texts
+    """Also where the training is not run again, as its checkpoint stays until all copies do."""
 
-    first = texts(draw)
-    assert texts(draw) == first
-    assert texts(draw._replace(names=(1, *draw.names[1:]))) != first
-    assert not [*files.home().rglob("*.safetensors")]  # no checkpoint stays
+    def made(of: Draw) -> Made:
+        return synthesize(generator(), private, of)
+
+    first = made(draw)
+    assert first.checkpoint and first.checkpoint.exists()
+    assert made(draw) == first
+    first.checkpoint.unlink()
+    assert made(draw) == first
+    assert made(draw._replace(names=(1, *draw.names[1:]))).texts != first.texts
 
 
 @pytest.mark.parametrize(
     ("how", "line"),
     [
         ({"delta": 0.05}, "delta: got 0.05 for 24 texts, expected less than 0.042"),
-        ({"batch_size": 25}, "train.batch_size: got 25 for 24 texts"),
+        ({"batch_size": 25}, "^batch_size: got 25 for 24 texts"),
         ({"sampling": Sampling(max_new_tokens=500)}, "prompt: got one that takes 5.. tokens"),
     ],
 )
@@ -72,6 +75,7 @@ def test_what_cannot_be_done_is_one_line(
         {"tuner": {"type": "untuned"}},
         {"tuner": {"type": "linear-probe"}},
         {"tuner": Lora(private=Private(epsilon=1.0))},
+        {"tuner": Lora(federated=Federated(clients=3))},
         {"prompt": "a review"},
     ],
 )

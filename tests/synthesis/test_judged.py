@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rapt import paths
+from rapt.synthesis import judged
 from rapt.synthesis.judged import copied, distance, judge
 
 
@@ -19,6 +20,14 @@ def test_the_energy_distance_by_hand() -> None:
     """Pairs are 6 apart on average, and 2 and 4 within each sample."""
     one, other = np.array([[0.0], [2.0]]), np.array([[5.0], [9.0]])
     assert distance(one, other) == distance(other, one) == pytest.approx(6)
+
+
+def test_the_energy_distance_of_many_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(30, 4)), rng.normal(0.5, size=(25, 4))
+    whole = distance(one, other)
+    monkeypatch.setattr(judged, "ROWS", 7)
+    assert distance(one, other) == pytest.approx(whole)
 
 
 def test_samples_of_one_law_have_no_distance_however_small_they_are() -> None:

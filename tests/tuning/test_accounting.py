@@ -80,6 +80,13 @@ def test_no_two_gradients_are_told_apart_better_than_opposite_ones_of_the_norm(
         assert max(both) < 0.9 * delta
 
 
+def test_a_small_epsilon_has_its_noise() -> None:
+    """Rényi divergences of an order below 512 say of no noise that it suffices."""
+    law = (5e-4, 200, 1e-6)
+    found = noise_for(0.01, 1e-6, *law[:2])
+    assert spent(found, *law) <= 0.01 < spent(found / 1.5, *law)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "less", "enough", "too_much"), [(3, 1.21, 1.73, 4.72), (0.1, 17.5, 34.7, 0.217)]
 )

@@ -17,7 +17,7 @@ from rapt.tuning.config import Run
 from rapt.tuning.inputs import Split, read_split
 from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier
-from rapt.tuning.private import PrivateGradients, scaled
+from rapt.tuning.private import PrivateGradients, PrivateStep, scaled
 from rapt.tuning.strategies import Clipping, Gradient, Plain, Private
 from rapt.tuning.train import train_seeds
 from rapt.tuning.trainer import Trainer
@@ -277,6 +277,60 @@ def test_what_cannot_be_is_one_line(
     trainer = made(replace(tiny, train=train), Private.model_validate({"epsilon": 0.5} | changes))
     with pytest.raises(RaptError, match=line):
         strategy_of(trainer)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_step_that_memory_does_not_suffice_for_is_tried_again(tiny: Run, backward: bool) -> None:
+    """In smaller parts, from which the same gradient comes."""
+    split, rows = split_of(tiny), [0, 1, 2, 3]
+    trainer = noiseless_lora(tiny)
+    expected = gradients(trainer, split, rows)
+    trainer, failing = noiseless_lora(tiny), [True]
+
+    def fails(*_: Any) -> None:
+        if failing and trainer.micro_batch > 2:
+            failing.clear()
+            raise RuntimeError("can't allocate memory")
+
+    layer = trainer.model.backbone.get_submodule("base_model.model.encoder.layer.0")
+    if backward:
+        layer.register_forward_hook(lambda *of: _first(of[-1]).register_hook(fails) and None)
+    else:
+        layer.register_forward_hook(fails)
+    trainer.optimizer = torch.optim.SGD(trainer.parts.parameters(), lr=0.0)
+    trainer.schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda _: 1.0)
+    trainer._step(split, rows, 0)
+    assert not failing and trainer.micro_batch == 2
+    for name, weight in trainer.learning().items():
+        torch.testing.assert_close(weight.grad, expected[name], atol=1e-6, rtol=1e-4)
+
+
+def noiseless_lora(run: Run) -> Trainer:
+    trainer = made(run, Private(epsilon=8, delta=1e-3))
+    strategy = strategy_of(trainer)
+    strategy.noise = 0.0
+    trainer.gradient, trainer.micro_batch = strategy, 4
+    for module in trainer.parts.modules():  # Opacus keeps nothing in evaluation
+        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+    return trainer
+
+
+def _first(output: Any) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def test_gradients_in_bf16_are_summed_in_float32(tiny: Run) -> None:
+    """Else the sum rounds by how many texts there are, and one text moves it by more than C."""
+    trainer = noiseless_lora(
+        replace(tiny, train=tiny.train.model_copy(update={"precision": "bf16"}))
+    )
+    step = trainer.gradient.step(trainer.learning().values())
+    assert isinstance(step, PrivateStep)
+    (weight, *_) = trainer.learning().values()
+    weight.grad, weight.grad_sample = weight.detach(), weight.detach()[None].bfloat16()  # type: ignore[attr-defined]
+    step.texts = 1
+    found = step._of_texts(weight)
+    assert found is not None and found.dtype == torch.float32
 
 
 def test_a_layer_whose_texts_are_not_told_apart_is_one_line(tiny: Run) -> None:

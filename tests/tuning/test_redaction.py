@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from rapt import paths
+from rapt.text.tagging import Tagger
 from rapt.tuning import redaction
 from rapt.tuning.accounting import noise_for, spent
 from rapt.tuning.config import Run
@@ -46,6 +48,7 @@ def clean(folder: Path, canary: str, **statement: Any) -> Path:
         "segment": [[0] * 4] * 32,
         "label": [0, 1] * 16,
         "sequence": [0] * 32,
+        "space_after": [[True] * 4] * 32,
     }
     folder.mkdir()
     told = {"method": "clean", "protection": "unprotected"} | statement
@@ -74,9 +77,25 @@ def test_the_policy_finds_forms_names_entities_and_parts_of_speech(
 ) -> None:
     text = ["Alice", "Smith", "visited", "Paris", ",", "and", "liked", "flat", "12b"]
     text += ["of", "a.smith@example.org", "there", "."]
-    (marks,) = marked(Policy.model_validate(policy), [text])
+    (marks,) = marked(Policy.model_validate(policy), [text], [[True] * len(text)])
     found = {word for word, mark in zip(text, marks, strict=True) if mark}
     assert found - {"liked"} == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write to anna-maria.smith@ex-ample.com or @jane-doe_x .",
+        "anna_maria+news@st-mary.ac.uk;bob came",
+        "see http://a.b/c,d(e)f?x=secret&y=jane there",
+    ],
+)
+def test_the_policy_finds_what_a_release_hides(text: str) -> None:
+    """Also of an address that the tagger parts into words."""
+    (tagged,) = Tagger(paths.TAGGER).texts([text])
+    of = Policy(detectors=["forms"])
+    (marks,) = marked(of, [tagged.words], [tagged.space_after])
+    assert marks == [kind is not None for kind in tagged.identifiers] and any(marks)
 
 
 def first_tuned(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Tensor]:
@@ -116,7 +135,9 @@ def test_the_first_tuning_is_the_same_whatever_the_canary_is(
     """To the bit; also where it is several tokens. On whole texts, the fault, it is not."""
     run = replace(jft, tuner=tuner or jft.tuner)
     if fault:
-        monkeypatch.setattr(redaction, "marked", lambda _, texts: [[False] * len(t) for t in texts])
+        monkeypatch.setattr(
+            redaction, "marked", lambda _, texts, *of: [[False] * len(t) for t in texts]
+        )
     others = [CANARIES[1]] if fault else [CANARIES[1], "4,1 + 7"]
     expected = first_tuned(run, monkeypatch)
     for number, canary in enumerate(others):
@@ -156,7 +177,7 @@ def test_a_stopped_run_goes_on_in_either_tuning(
 )
 def test_what_the_tagger_does_not_know_is_one_line(policy: dict[str, Any], line: str) -> None:
     with pytest.raises(RaptError, match=line):
-        marked(Policy.model_validate(policy), [["film"]])
+        marked(Policy.model_validate(policy), [["film"]], [[True]])
 
 
 def test_a_release_is_one_line(jft: Run, tmp_path: Path) -> None:

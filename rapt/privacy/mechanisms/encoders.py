@@ -43,8 +43,13 @@ def public_texts(table: EmbeddingTable) -> list[list[str]]:
 class ModelEncoder:
     """A model's hidden states of a text, or their mean over all its positions; nothing learns."""
 
-    def __init__(self, name: str, layers: int | None = None) -> None:
-        """Load a model, named as in backbones, with its first layers alone; None: with all.
+    def __init__(self, name: str, layers: int | None = None, cut: bool = False) -> None:
+        """Load a model.
+
+        Args:
+            name: as in backbones.
+            layers: the first ones alone; None: all.
+            cut: whether of a longer text than the model reads the first tokens are read.
 
         Raises:
             RaptError: there is no such model, or it is no encoder, or has no such layer.
@@ -69,6 +74,7 @@ class ModelEncoder:
         before = getattr(places, "padding_idx", None)  # RoBERTa's first position is beyond it
         room = config.max_position_embeddings - (0 if before is None else before + 1)
         self._longest = min(room, self._tokenizer.model_max_length)
+        self._cut = self._longest if cut else None
         self._means: Known = {}
         self._states: Known = {}
 
@@ -121,9 +127,9 @@ class ModelEncoder:
         """Yield places of texts, their hidden states (b, n, h), and where they have tokens."""
         import torch
 
+        how: Any = {"is_split_into_words": True, "truncation": bool(self._cut)}
         tokens = [
-            self._tokenizer(list(text), is_split_into_words=True, truncation=False)["input_ids"]
-            for text in texts
+            self._tokenizer(list(text), max_length=self._cut, **how)["input_ids"] for text in texts
         ]
         lengths = np.array([len(ids) for ids in tokens], np.int64)
         if (lengths > self._longest).any():
@@ -167,9 +173,9 @@ def first_layers(model: Any, count: int) -> None:
 
 
 @lru_cache(2)
-def model_encoder(name: str, layers: int | None = None) -> ModelEncoder:
-    """Return the encoder of a model, or of its first layers, loaded once."""
-    return ModelEncoder(name, layers)
+def model_encoder(name: str, layers: int | None = None, *, cut: bool = False) -> ModelEncoder:
+    """Return the encoder of a model, or of its first layers, loaded once; see `ModelEncoder`."""
+    return ModelEncoder(name, layers, cut)
 
 
 @dataclass(frozen=True)

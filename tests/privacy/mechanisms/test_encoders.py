@@ -61,6 +61,9 @@ def test_a_text_longer_than_the_encoder_is_one_line(backbone: Path) -> None:
     line = r"^encoder: got 2 texts of up to 102 tokens, expected at most 64\. Leave"
     with pytest.raises(RaptError, match=line):
         ModelEncoder(str(backbone))(longest)
+    cut = ModelEncoder(str(backbone), cut=True)(longest)
+    assert cut.shape[0] == 3 and np.array_equal(cut[0], cut[2])
+    np.testing.assert_array_equal(cut[0], ModelEncoder(str(backbone))([["film"] * 62])[0])
 
 
 def test_an_encoder_that_is_not_there_is_one_line(table: EmbeddingTable) -> None:
