@@ -51,6 +51,13 @@ def start(slots: int, pool: str | None, repository: str | None, per_gpu: int = 1
         console.print("up to date")
         mirror(experiment)
         return
+    if left := graph.left(root):  # in folders that gates, cells and the report depend on
+        console.print(
+            f"{left[0]} and {len(left) - 1} more are of an earlier params.yaml. While they are "
+            "there, the stages that read their folders run again each time. rapt clean removes "
+            "them.",
+            markup=False,
+        )
     from pipelines import remote, reproduce  # here, as Prefect takes seconds to import
 
     slots = min(slots, len(plan))
@@ -97,7 +104,9 @@ def _optional(warning: str, again: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        console.print(f"warning: {warning} ({described(error)}); {again} tries again.")
+        console.print(
+            f"warning: {warning} ({described(error)}); {again} tries again.", markup=False
+        )
 
 
 def told(start: Callable[[], None]) -> None:

@@ -76,6 +76,17 @@ def plan(root: Path) -> Plan:
     }
 
 
+def left(root: Path) -> list[str]:
+    """Return the outs that are there of stages which params.yaml no longer plans."""
+    lock = root / "dvc.lock"
+    locked = YAML(typ="safe").load(lock)["stages"] if lock.is_file() else {}
+    with Repo(str(root)) as repo:
+        live = {stage.addressing for stage in repo.index.stages}
+        made = {out.fspath for stage in repo.index.stages for out in stage.outs}
+    outs = (out["path"] for name in locked.keys() - live for out in locked[name].get("outs", ()))
+    return sorted(path for path in outs if str(root / path) not in made and (root / path).exists())
+
+
 def downstream(plan: Plan, names: set[str]) -> set[str]:
     """Return the stages that depend on one of `names`, directly or through other stages."""
     graph = nx.DiGraph((up, stage.name) for stage in plan.values() for up in stage.upstream)

@@ -68,6 +68,8 @@ class Desk:
         # Without a shell nothing runs here that the cache lacks.
         variables = {"RAPT_HOME": str(root), "SHELL": shutil.which("false") or "false"}
         self._dvc = Served(self._path, root / paths.LOGS, variables)
+        self._slots = slots
+        slots.also.append(self._dvc)
         self.close = self._dvc.kill
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
@@ -116,7 +118,8 @@ class Desk:
         }
 
     def _run(self, stage: str, step: str, *arguments: str) -> None:
-        self._dvc.wake()
+        with self._slots.unless_stopped():
+            self._dvc.wake()
         self._dvc.run(f"{stage}.{step}", step, *arguments)
 
     def _is_bare(self, stage: str) -> bool:

@@ -36,8 +36,8 @@ from rapt.utils.errors import RaptError
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 MANY = 8  # stages upstream, from which on it pays to gather what other slots made of them
 INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
-# DVC's line for a stage whose outs it restores from an earlier run.
-RESTORED = "Stage '{}' is cached - skipping run"
+# DVC's lines for a stage that does not run: its outs are of an earlier run, or still there.
+SKIPPED = ("Stage '{}' is cached - skipping run", "Stage '{}' didn't change, skipping")
 # How the drivers list GPUs, and their ids in that. HIP counts them as ROCm does.
 DRIVERS = (
     (("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"), r"^\S+"),
@@ -71,6 +71,7 @@ class Slots:
         self.ahead = 0
         self.cache = graph.cache_dir(root)
         self._slots: list[Served] = []
+        self.also: list[Served] = []  # what else `stop` kills
         self._filled: set[Served] = set()  # those that have what was made before this flow
         self._free: queue.SimpleQueue[Served] = queue.SimpleQueue()
         self._open = ExitStack()
@@ -111,7 +112,7 @@ class Slots:
         stage, slot = lease.stage.name, self._free.get()
         started = time.monotonic()
         try:
-            with self._unless_stopped():
+            with self.unless_stopped():
                 slot.wake()
             forget_others(slot.path)
             if len(lease.stage.upstream) > MANY:
@@ -122,7 +123,8 @@ class Slots:
             log = self._dvc(slot, stage, "repro", stage, **_seen(lease, self.count))
         finally:
             self._free.put(slot)
-        if RESTORED.format(stage) in log.read_text(errors="replace"):
+        told = log.read_text(errors="replace")
+        if any(line.format(stage) in told for line in SKIPPED):
             return None
         return time.monotonic() - started
 
@@ -168,7 +170,7 @@ class Slots:
         """Kill everything that runs, and start nothing more."""
         with self._guard:
             self._stopped.set()
-            for slot in self._slots:
+            for slot in (*self._slots, *self.also):
                 slot.kill()
 
     @property
@@ -187,7 +189,7 @@ class Slots:
         return self._slot(project, environment(project, self.root))
 
     def _slot(self, path: Path, variables: dict[str, str]) -> Served:
-        with self._unless_stopped():
+        with self.unless_stopped():
             slot = Served(path, self.root / paths.LOGS, variables | _seen(None, self.count))
             self._slots.append(slot)
         return slot
@@ -206,7 +208,7 @@ class Slots:
                 raise Stopped
 
     @contextmanager
-    def _unless_stopped(self) -> Iterator[None]:
+    def unless_stopped(self) -> Iterator[None]:
         """Guard the start of a process, so that `stop` finds it; raise if already stopped."""
         with self._guard:
             if self._stopped.is_set():
@@ -274,8 +276,8 @@ def _seen(lease: Lease | None, count: int) -> dict[str, str]:
     gpu = lease and lease.gpu
     return {
         "OMP_NUM_THREADS": cores,
-        # On a GPU its memory decides, unless the user does.
-        "RAPT_WORKERS": os.environ.get("RAPT_WORKERS", "") if gpu else cores,
+        # Unless the user decides: on a GPU its memory, else the cores.
+        "RAPT_WORKERS": os.environ.get("RAPT_WORKERS") or ("" if gpu else cores),
         # A number of the user's RAPT_DEVICE is not that of the one GPU that is seen.
         "RAPT_DEVICE": os.environ.get("RAPT_DEVICE", "").partition(":")[0] if gpu else "cpu",
         "CUDA_VISIBLE_DEVICES": gpu or "",

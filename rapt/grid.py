@@ -126,7 +126,7 @@ def synthetic(params: Params) -> list[tuple[str, str, str]]:
 
 def split_release_name(release: str) -> tuple[str, str]:
     """Return method and η of a release's name, METHOD-ETA."""
-    found = re.fullmatch(rf"(.+?)-({LEVEL.pattern}|[^-]+)", release)
+    found = re.fullmatch(rf"(.+?)-({LEVEL.pattern}|[\d.]+(?:e-\d+)?|[^-]+)", release)
     assert found
     return found[1], found[2]
 

@@ -166,6 +166,7 @@ def test_synthetic_texts_are_tuned_on_as_a_method_s_are_with_epsilon_for_eta() -
     assert cells[0].command == "dvc repro train-synthetic@movies-minilm-lora-generator-3"
     assert grid.synthetic(p)[0] == ("generator-3", "generator", "3")
     assert grid.split_release_name("aug-pe-8") == ("aug-pe", "8")
+    assert grid.split_release_name("t2t-1e-05") == ("t2t", "1e-05")
 
 
 def test_every_denoiser_reads_every_release_that_has_a_channel() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -194,7 +195,7 @@ def _metrics(
     """Return the cell's figures, those of the attacks on it, and the curves of each seed."""
     assert cell.content
     found: dict[str, float | None] = _summary("", tables.shown(results, cell))
-    found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
+    found |= {f"floor_{_named(name)}": value for name, value in cell.content.baselines.items()}
     found |= {f"training_{name}": value for name, value in cell.content.training.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
@@ -258,10 +259,15 @@ def _attacks(results: Results, cell: ReadCell) -> dict[str, ReadCell]:
 def _summary(prefix: str, metrics: Mapping[str, cells.Metric]) -> dict[str, float | None]:
     """Return each metric's mean under its name, with its sd and, if known, its interval."""
     return {
-        f"{prefix}{name}{suffix}": getattr(metric, part)
+        f"{prefix}{_named(name)}{suffix}": getattr(metric, part)
         for name, metric in metrics.items()
         for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high"))
     }
+
+
+def _named(metric: str) -> str:
+    """Return a metric's name as MLflow allows it: a group's in it is the data's."""
+    return re.sub(r"[^\w. -]", "_", metric)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
     if not known:
         return ""
     first, on_clean = known[0], [row for row in known if row.unprotected]
-    clean = next((row for row in on_clean if row.training_epsilon is None), None)
+    plain = [row for row in on_clean if row.training_epsilon is None]
+    clean = max(plain, key=lambda row: row.over_local or 0, default=None)
     alone = f"{_alone(first)} with nothing sent.{_at_home(on_clean)}"
     released = [row for row in known if not row.unprotected]
     paying = [row for row in released if row.against_local == "better"]
@@ -48,14 +49,14 @@ def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
             f"A release pays: {best.label} {at_eta(best.eta)} with {best.tuner} reaches "
             f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(best, attacks)}"
         )
-    lows = [first.local_low, clean.accuracy_low if clean else None]
+    lows = [first.local_low, *(row.accuracy_low for row in plain)]
     if not any(low and low > (first.majority or 0) for low in lows):
         provider = f" nor the provider on clean text ({percent(clean.accuracy)})" if clean else ""
         return (
             f"Too few rows to tell: neither a local model ({percent(first.local)}){provider} is "
             f"surely above the most frequent class ({percent(first.majority)}). {more}"
         )
-    if clean is not None and clean.against_local != "better":
+    if plain and all(row.against_local != "better" for row in plain):
         even = "The provider is not surely better, even on clean text."
         return f"Send nothing. {alone} {even}{_worth(released)}"
     return f"Send none of these releases. {alone} None is surely better.{_worth(released)}"

@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected, privacy_rank
+from rapt.param_types import level
 from rapt.params import Params
 from rapt.reporting.comparisons import Pair
 from rapt.results.reader import ReadCell, Results
@@ -188,7 +189,8 @@ def _plain(params: Params, method: str, key: str) -> Any:
 
 
 LEVELS: dict[str, Callable[[Params, str], float | None]] = {
-    "eta": lambda params, eta: privacy_rank(eta),
+    # Levels are of other measures, and stand before or after numbers.
+    "eta": lambda params, eta: privacy_rank(eta) if level(eta) is None else None,
     "knowledge": _knowledge,
     "context": _context,
     "prefix-length": _prefix_length,

@@ -97,7 +97,7 @@ def print_results(params: Params) -> None:
             soft_wrap=True,
         )
     where = paths.REPORT.resolve() if paths.REPORT.is_file() else "not there yet: dvc repro report"
-    console.print(f"Report: {where}", soft_wrap=True, highlight=False)
+    console.print(f"Report: {where}", soft_wrap=True, highlight=False, markup=False)
     if said := dict(headline(results)).get("Advice"):  # last, as it is what the run is for
         console.print(f"Advice: {said}", soft_wrap=True, highlight=False, markup=False)
 

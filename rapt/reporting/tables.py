@@ -152,6 +152,8 @@ def strongest(attacks: Iterable[Row]) -> Row | None:
     """
     own = counting(attacks)
     found = max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
+    if found:  # a share of one target is not averaged with that of another
+        own = [attack for attack in own if attack.group[1:] == found.group[1:]]
     each = [attack.texts for attack in own if attack.texts]
     if found is None or len(each) < len(own):
         return found
@@ -159,7 +161,13 @@ def strongest(attacks: Iterable[Row]) -> Row | None:
     of_even, of_odd = (max(each, key=lambda texts: texts.accuracy(half)) for half in (even, odd))
     if of_even is of_odd:
         return found
-    return found.but(attack_accuracy=(of_even.accuracy(odd) + of_odd.accuracy(even)) / 2)
+    accuracy = (of_even.accuracy(odd) + of_odd.accuracy(even)) / 2
+    moved = accuracy - (found.attack_accuracy or 0)
+    interval = {}
+    for name in (f"attack_accuracy_{end}" for end in ENDS):
+        end = getattr(found, name)
+        interval[name] = None if end is None else min(1.0, max(0.0, end + moved))
+    return found.but(attack_accuracy=accuracy, **interval)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:

@@ -140,6 +140,7 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | Non
     )
     yield _set_against(row, own.get("test"), alone.get("test"))
     both_scored = {"train", "test"} <= own.keys() & alone.keys()
+    both_scored = both_scored and own["test"].answers_as(alone["test"])
     if both_scored and not row.unprotected and row.on_grid and shares(own, alone):
         both = stacked(own, alone)
         low, high = of_accuracy(both.right)
@@ -176,7 +177,7 @@ def _break_even(local: ReadCell | None, accuracy: Metric | None) -> dict[str, fl
 def _set_against(
     row: Row, own: Predictions | None, local: Predictions | None
 ) -> tuple[Row, Over | None]:
-    if own is None or local is None or len(local.examples) < 2:
+    if own is None or local is None or len(local.examples) < 2 or not own.answers_as(local):
         return row, None
     guessed = local.labels == np.bincount(local.labels).argmax()
     reference = local.right if local.right.mean() >= local.majority else guessed

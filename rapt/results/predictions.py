@@ -35,6 +35,11 @@ class Predictions:
         labels = rows["label"].to_numpy()
         return cls(rows["example_id"].to_pylist(), labels, np.array(logits, np.float64))
 
+    def answers_as(self, other: Predictions) -> bool:
+        """Whether both are about the same texts: after an interruption one may be of other rows."""
+        same = list(self.examples) == list(other.examples)
+        return same and np.array_equal(self.labels, other.labels)
+
     @property
     def right(self) -> NDArray[np.bool_]:
         """Whether each seed's model is right about each text, (k, n)."""

@@ -178,7 +178,8 @@ class Generate(Task):
         texts = [triples.words_alone(source) for source in raw["text"].to_pylist()]
         references, groups = (raw[column].to_pylist() for column in ("references", "group"))
         metrics = written.by_group(texts, references, groups)
-        metrics["bleu_human"] = written.one_against_the_others(references)
+        if any(len(each) > 1 for each in references):
+            metrics["bleu_human"] = written.one_against_the_others(references)
         predictions.write_texts(path, raw, [texts])
         interval = written.interval([texts], references)
         return Scored([metrics], {"bleu": interval}, {"test": len(raw)}, {})

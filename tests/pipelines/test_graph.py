@@ -38,6 +38,19 @@ def test_what_may_not_leave_is_not_the_provider_s(
             graph.provider_side(toy.root)
 
 
+def test_what_an_earlier_experiment_left_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = make(tmp_path, "", SIDES)
+    monkeypatch.chdir(toy.root)
+    (toy.root / "gone").write_text("")
+    outs = "".join(f"    - path: {path}\n" for path in ("gone", "nowhere"))
+    (toy.root / "dvc.lock").write_text(
+        f"schema: '2.0'\nstages:\n  earlier:\n    cmd: x\n    outs:\n{outs}"
+    )
+    assert graph.left(toy.root) == ["gone"]
+
+
 def test_a_tuner_of_the_cpu_takes_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages = """\
 stages:

@@ -74,6 +74,8 @@ def test_under_wsl_the_driver_lies_beside_the_path(
 def test_a_slot_gets_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
     assert {"RAPT_WORKERS": "2", "OMP_NUM_THREADS": "2"}.items() <= slots._seen(None, 2).items()
+    monkeypatch.setenv("RAPT_WORKERS", "1")  # the user decides
+    assert slots._seen(None, 2)["RAPT_WORKERS"] == "1"
 
 
 @pytest.mark.slow
@@ -173,7 +175,7 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
     monkeypatch.setenv("RAPT_DEVICE", "cuda:3")  # of the whole machine
     monkeypatch.setenv("RAPT_CARDS", "4")
-    monkeypatch.setenv("RAPT_WORKERS", "6")  # of a GPU, as the user says
+    monkeypatch.setenv("RAPT_WORKERS", "6")  # as the user says
     cells = toy.root / ".rapt/slots/0/reports/cells"
     with slots.Slots(toy.root, 1) as here:
         assert here.reproduce(replace(lease("cell@1-a", "GPU-b"), sharing=3))
@@ -181,7 +183,7 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
         assert here.reproduce(lease("cell@1-b", None))
         assert here._slots[0]._process is first
         seen = [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")]
-        assert seen == ["GPU-b GPU-b cuda 6 1 3", "  cpu 5 1 1"]
+        assert seen == ["GPU-b GPU-b cuda 6 1 3", "  cpu 6 1 1"]
         first.kill()
         first.wait()
         assert here.reproduce(lease("cell@2-a", None))

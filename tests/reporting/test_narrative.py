@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from rapt.reporting import published, tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import advice, headline
 from rapt.reporting.page import Overview
+from rapt.reporting.rows import Row
 from rapt.reporting.summary import print_results
 from rapt.results import reader
 from rapt.utils import files
@@ -129,6 +131,28 @@ def test_no_advice_is_below_guessing(
         assert "1,400 of 5,722 rows ran: `rapt init … --full` takes all" in said
     row = next(r for r in utility_table.utility(results) if r.unprotected)
     assert row.to_beat == 0.51 and row.over_local == pytest.approx(clean - 0.5)
+
+
+def test_the_advice_reads_clean_text_by_every_tuner() -> None:
+    """The first one is no better than sending nothing, and the second one is."""
+    of_all = {"task": "movies", "local": 0.75, "majority": 0.5, "local_low": 0.7, "to_beat": 0.75}
+    of_all |= {"kind": "train"}
+    of_all |= {"training_epsilon": None, "with_local": False, "labels_from": None, "eta": "inf"}
+
+    def row(tuner: str, accuracy: float, low: float, against: str, **of: Any) -> Row:
+        of = {"label": "clean", "unprotected": True, "over_local": accuracy - 0.75} | of
+        of |= {"tuner": tuner, "accuracy": accuracy, "accuracy_low": low, "against_local": against}
+        return Row(**of_all | of)
+
+    rows = [
+        row("linear-probe", 0.73, 0.45, "undecided"),
+        row("lora", 0.95, 0.93, "better"),
+        row("lora", 0.76, 0.7, "undecided", label="t2t", eta="75", unprotected=False),
+    ]
+    assert advice(rows, []).startswith("Send none of these releases.")
+    for each in rows:
+        each.local_low = 0.45
+    assert advice(rows, []).startswith("Send none of these releases.")
 
 
 @pytest.mark.parametrize("attack", ["bayes", "nearest"])

@@ -110,6 +110,12 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     strongest = tables.strongest(attacks)
     assert strongest and strongest.attack_accuracy == pytest.approx(read)
     assert strongest.attack == "attack-0"
+    assert found.attack_accuracy_low is not None and strongest.attack_accuracy_low is not None
+    moved = read - (even[0] + odd[0]) / 2  # and its interval with it
+    assert strongest.attack_accuracy_low == pytest.approx(found.attack_accuracy_low + moved)
+    texts = attacks[1].but(group=("attack-1", "movies", "texts"))  # no share of the same target
+    alone = tables.strongest([attacks[0], texts])
+    assert alone and alone.attack_accuracy == attacks[0].attack_accuracy
     old = attacks[0].but(texts=None, attack_accuracy=0.9)
     assert tables.strongest([old, attacks[1]]) is old  # a cell of an earlier version
 

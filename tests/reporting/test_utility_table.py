@@ -69,6 +69,22 @@ def _against(row: dict[str, str]) -> str:
     return "better" if float(row["over_local"]) > 0 else "worse"
 
 
+def test_answers_about_other_texts_are_not_compared(experiment: Params) -> None:
+    """After an interruption the local model's may be of the rows of an earlier seed."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
+    synthetic.write_predictions(experiment, shares)
+    path = paths.predictions("local", "movies")
+    local = predictions.read(path)
+    for labels in (1 - local["test"].labels, local["test"].labels[:-1]):
+        n = len(labels)
+        test = predictions.Predictions(
+            local["test"].examples[:n], labels, local["test"].logits[:, :n]
+        )
+        predictions.write(path, local | {"test": test})
+        rows = utility_table.utility(reader.load(experiment))
+        assert all(row.over_local is None for row in rows)
+
+
 def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(empty: Path) -> None:
     """Its best release is as good as a local model of 100 labels, and in the advice."""
     p = synthetic.write(empty, add_public_labels)
