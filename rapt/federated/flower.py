@@ -60,6 +60,9 @@ def play(server: Server, nodes: Nodes, seconds: float) -> None:
         server: of the training.
         nodes: all that there are.
         seconds: that a round waits for its clients, and the first one for all to be there.
+
+    Raises:
+        RaptError: no client is connected for so long; the rounds before are kept.
     """
     from rapt.federated.server import encoded
 
