@@ -291,7 +291,7 @@ def free_port() -> int:
         return port
 
 
-def until(true: Callable[[], bool], seconds: float = 180) -> None:
+def until(true: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
