@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 
 # Errors that tell how a run ended, and not what a user can repair.
 OF_RUNS = {"CommandError", "Stopped"}
-FIXABLE = {"BudgetSpent", "OverBudget"}
+FIXABLE = {"BudgetSpent", "OverBudget", "Unreachable"}
 # Methods that put a place before the line that is their last argument.
 PLACED = ("self._error", "self.failed", "trainer.failed")
 RAISED = {"RaptError", "problem", *PLACED, *FIXABLE, *OF_RUNS}

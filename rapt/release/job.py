@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import permutations
@@ -25,7 +25,7 @@ from rapt.measures.statement import plain_words
 from rapt.privacy.fates import Counts, Word
 from rapt.release.formats import FORMATS, STREAM, Chunk, TextFile
 from rapt.release.ledger import Account, OverBudget
-from rapt.release.parts import PRIVATE, Parts, beside
+from rapt.release.parts import PRIVATE, Parts, Unreachable, beside
 from rapt.release.statement import statement
 from rapt.release.text import TextPrivatizer, joined
 from rapt.utils.errors import RaptError
@@ -126,6 +126,8 @@ class Job:
             raise RaptError(f"{self.path}: got no such file, expected a file or a folder.")
         if self.is_folder and self.out == STREAM:
             raise RaptError(f"OUT: got -, expected a folder, as {self.path} is one.")
+        if self.out == STREAM and self.format.type == FOLDER:  # whose parts are no file in a row
+            raise RaptError(f"OUT: got - with format {FOLDER}, expected a file. Give its path.")
         named = [place for place in (self.path, self.out, self.map) if place and place != STREAM]
         for one, other in permutations([place.resolve() for place in named], 2):
             if one == other or one in other.parents:
@@ -189,7 +191,7 @@ class Job:
             identity["list of files"] = self.names
         else:
             identity["input"] = self._content(self.path.name).digest
-        resumable = self.is_folder or self.path.is_file()
+        resumable = self.is_folder or self._source(self.path.name).is_file
         with self._parts.opened(identity, resumable):
             if self._is_moved():
                 os.replace(self.out, self._whole)
@@ -201,7 +203,7 @@ class Job:
             except Exception:  # whatever it is goes on: what is unfinished would block the next run
                 done = {path.name for path in self._parts.folder.rglob("*.json")}
                 if done <= {"manifest.json"}:  # nothing is
-                    self._parts.remove()
+                    self._remove()
                 raise
 
     def release(
@@ -221,7 +223,7 @@ class Job:
                 f"{source.where}: got another content than when it was privatized, expected the "
                 f"same. Remove {self._parts.folder} to begin anew."
             )
-        self._parts_of(name).remove()  # killed before it could
+        self._parts_of(name).remove(map=False)  # killed before it could
         counts = self._done(name).counts
         progress(counts.documents, True)
         return counts
@@ -240,8 +242,10 @@ class Job:
             try:
                 account.ledger.settle([one.id for one in done], account.budget)
             except OverBudget:
-                self._parts.remove()
+                self._remove()
                 raise
+        for name in self.names:  # after the last refusal: it may replace an old map
+            self._parts_of(name).join_map()
         write_statement(self.out, statement(privatizer, self.columns, counts))
         if self.out.is_dir():
             shutil.rmtree(self.out)
@@ -300,11 +304,10 @@ class Job:
                 )
             counts = parts.counts()
             write_bytes(self._note(name), [DONE.dump_json(Done(content.digest, counts, parts.id))])
-            parts.join_map()
             whole = parts.folder / "whole"
             source.join(parts.contents(), whole)
             os.replace(whole, self._files / name)
-            parts.remove()
+            parts.remove(map=False)
         return counts
 
     def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
@@ -405,6 +408,15 @@ class Job:
     def _note(self, name: str) -> Path:
         return self._parts.folder / f"done-{name}.json"
 
+    def _remove(self) -> None:
+        """Remove what was begun, the originals first."""
+        for name in self.names:
+            self._parts_of(name).remove()
+        if self.is_folder and self.map:
+            with suppress(OSError):  # maps of an old release lie there
+                self.map.rmdir()
+        self._parts.remove()
+
 
 def _state(path: Path) -> tuple[int, ...]:
     """Return what the file system knows of a file, which changes with its content."""
@@ -417,6 +429,8 @@ def _removed_if_refused(parts: Parts) -> Iterator[None]:
     """Leave no part of a file that the same command cannot finish."""
     try:
         yield
+    except Unreachable:
+        raise
     except RaptError:
         parts.remove()
         raise

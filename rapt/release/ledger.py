@@ -26,6 +26,7 @@ from stat import S_ISLNK, S_ISREG
 from typing import NamedTuple
 from uuid import uuid4
 
+from rapt.release.parts import Unreachable
 from rapt.release.sentences import Counted, Unit
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -481,7 +482,7 @@ def _errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise RaptError(
+        raise Unreachable(
             f"{path}: got an error ({error}), expected a ledger that can be written. Free its "
             "disk, or name another place by XDG_DATA_HOME."
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,10 @@ from rapt.utils.errors import RaptError
 from rapt.utils.files import read_json, write_bytes
 
 PRIVATE = 0o600
+
+
+class Unreachable(RaptError):
+    """What cannot be read or written now: parts stay, and the same command may go on later."""
 
 
 class Parts:
@@ -64,10 +69,12 @@ class Parts:
                         self._counts(number).unlink()
                 if self.begun:
                     self._check(json.loads(content))
+                if not (self.begun and resumable):  # nothing of another release goes into this
+                    write_bytes(self.folder / "id", [uuid4().hex.encode()])
+                    if self._maps and self._maps.exists():
+                        shutil.rmtree(self._maps)
                 if self._maps:
                     self._maps.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not self.begun:
-                    write_bytes(self.folder / "id", [uuid4().hex.encode()])
                 write_bytes(self._manifest, [content])
                 yield self
         except Timeout:
@@ -97,14 +104,22 @@ class Parts:
         return (self._content(number) for number in self._numbers())
 
     def join_map(self) -> None:
-        """Join the parts of the map."""
-        if self._map and self._maps:
-            parts = (self._maps / f"{number:06}" for number in self._numbers())
-            write_bytes(self._map, (part.read_bytes() for part in parts), PRIVATE)
+        """Make the map of all its parts; a run that was killed meanwhile may do it again."""
+        if not (self._map and self._maps and self._maps.exists()):
+            return
+        whole = self._maps / "whole"
+        parts = sorted(self._maps.glob("[0-9]*[0-9]"), key=lambda part: int(part.name))
+        if parts and not whole.exists():
+            write_bytes(whole, (part.read_bytes() for part in parts), PRIVATE)
+        for part in parts:
+            part.unlink()
+        if whole.exists():  # else it was moved before
+            os.replace(whole, self._map)
+        shutil.rmtree(self._maps)
 
-    def remove(self) -> None:
-        """Remove the folders."""
-        for folder in (self._maps, self.folder):
+    def remove(self, *, map: bool = True) -> None:
+        """Remove the folders, or all but that of the map."""
+        for folder in (self._maps if map else None, self.folder):
             if folder and folder.exists():
                 shutil.rmtree(folder)
 

@@ -221,6 +221,18 @@ def test_an_input_that_is_touched_meanwhile_is_read_once_more(
     assert is_complete(20)
 
 
+def test_an_error_in_the_first_part_leaves_no_original(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(Parts, "add", broken)
+    with pytest.raises(ValueError):
+        given(map=Path("map")).run(pct2t)
+    assert left() == {"in.csv"}
+
+
 def test_two_runs_do_not_write_one_file(
     interrupted: Callable[[int], Job], pct2t: TextPrivatizer
 ) -> None:
@@ -250,13 +262,13 @@ def test_what_stands_is_not_overwritten_by_accident(pct2t: TextPrivatizer) -> No
 def test_an_old_release_is_not_taken_for_the_new_one(
     pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: Parts) -> None:
+    def stop(*_: object) -> None:
         raise Stopped
 
     Path("out.csv").write_text("old")
     made = given(overwrite=True)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(Parts, "join_map", stop)  # after its counts are written, before it is there
+        patch.setattr(formats.Csv, "join", stop)  # after its counts are written, before it is there
         made.run(pct2t)
     assert Path("out.csv").read_text() == "old"
     made.check()

@@ -11,6 +11,7 @@ from rapt.data.config import Format
 from rapt.release import formats
 from rapt.release.formats import STREAM
 from rapt.release.job import Job
+from rapt.release.ledger import OverBudget
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
@@ -174,10 +175,10 @@ def test_a_run_killed_before_it_removed_its_parts_is_complete(
 ) -> None:
     remove = Parts.remove
 
-    def stopped(parts: Parts) -> None:
+    def stopped(parts: Parts, **how: bool) -> None:
         if parts.folder.name == "out.parts":
             raise Stopped
-        remove(parts)
+        remove(parts, **how)
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(Parts, "remove", stopped)
@@ -220,6 +221,20 @@ def test_maps_restore_the_words_and_are_private(pct2t: TextPrivatizer) -> None:
             assert words[entry["document"]][entry["word"]] == entry["released"]
             words[entry["document"]][entry["word"]] = entry["original"]
         assert {" ".join(text) for text in words} == {SENTENCE}
+
+
+@pytest.mark.parametrize("old", [{}, {"a.parquet.jsonl": b"old"}])
+def test_a_refusal_at_the_end_leaves_no_original(
+    old: dict[str, bytes], make: Callable[..., TextPrivatizer]
+) -> None:
+    """One text has 20 releases in a file, and 33 in all of them. An old map stays as it was."""
+    for name, lines in old.items():
+        Path("maps").mkdir()
+        (Path("maps") / name).write_bytes(lines)
+    with pytest.raises(OverBudget):
+        given(map=Path("maps"), overwrite=True).run(make(eta=0.1, categories=FOUR, budget="25x"))
+    assert left() == {"in", *(["maps"] if old else [])}
+    assert not old or content("maps") == old
 
 
 def test_what_no_reader_takes_for_data_is_passed_over(pct2t: TextPrivatizer) -> None:
@@ -282,6 +297,12 @@ def test_nothing_is_written_into_what_is_read(out: str) -> None:
 def test_a_folder_does_not_go_to_a_stream() -> None:
     with pytest.raises(RaptError, match=r"^OUT: got -, expected a folder"):
         given(str(STREAM))
+
+
+def test_parquet_does_not_go_to_a_stream_where_each_part_would_be_a_file() -> None:
+    line = r"^OUT: got - with format parquet, expected a file\. Give its path\.$"
+    with pytest.raises(RaptError, match=line):
+        Job(Path("in/a.parquet"), STREAM, Format(type="parquet")).check()
 
 
 def test_what_stands_is_replaced_only_where_it_is_a_release(pct2t: TextPrivatizer) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import stat
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -15,10 +16,10 @@ import spacy
 from datasets import Dataset
 
 from rapt.data.config import Format
-from rapt.release import formats
+from rapt.release import formats, ledger
 from rapt.release.job import Job
 from rapt.release.ledger import Ledger, OverBudget, checked
-from rapt.release.parts import Parts
+from rapt.release.parts import Parts, Unreachable
 from rapt.release.sentences import Counted, counted
 from rapt.release.spacy import NAME
 from rapt.release.text import AGAIN, TextPrivatizer
@@ -339,23 +340,37 @@ def test_a_refusal_in_the_middle_of_a_file_leaves_nothing(
     assert Ledger().total() == (0, 0, 0)
 
 
+FULL = sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "raised"),
+    [(Parts, KeyboardInterrupt(), KeyboardInterrupt), (ledger, FULL, Unreachable)],
+)
 def test_a_run_that_stopped_has_spent_nothing_and_goes_on(
-    job: Job, make: Callable[..., TextPrivatizer], monkeypatch: pytest.MonkeyPatch
+    where: Any,
+    error: BaseException,
+    raised: type[BaseException],
+    job: Job,
+    make: Callable[..., TextPrivatizer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Killed after the ledger has a part, and before the release has it; or by a full disk."""
     monkeypatch.setattr(formats, "CHUNK", 20)
     job.path.write_text("".join(f"Bob met {i}\n" for i in range(20)))
-    privatizer, added = make(eta=0.1, budget=9e9), Parts.add
+    name = "add" if where is Parts else "_add"
+    privatizer, added = make(eta=0.1, budget=9e9), getattr(where, name)
     calls = iter(range(3))
 
     def add(*args: Any) -> None:
-        """Stop after the ledger has a part, and before the release has it."""
         if next(calls, None) is None:
-            raise KeyboardInterrupt
+            raise error
         added(*args)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Parts, "add", add)
+    with monkeypatch.context() as patch, pytest.raises(raised):
+        patch.setattr(where, name, add)
         job.run(privatizer)
+    assert len([*job.out.parent.glob("out.txt.parts/files/*/0*.json")]) == 3
     assert Ledger().total() == (0, 0, 0)
     assert job.run(make(eta=0.1, budget=9e8)).nats == pytest.approx(
         3 * privatizer.privatizer.max_loss
