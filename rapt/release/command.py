@@ -63,10 +63,13 @@ def prepared(
     if keep and keep_all:
         raise RaptError("keep: got columns beside --keep-all, expected one of both.")
     kept = None if keep_all else tuple(listed(keep or ()) or ())
+    if keep_map == STREAM:
+        raise RaptError("--keep-map: got -, expected a file. Give its path.")
     for key, place in (("OUT", out), ("--keep-map", keep_map)):
         if place and place != STREAM:
             check_place(key, place)
-    job = Job(path, out, table_format, tuple(column or (TEXT,)), kept, keep_map, overwrite)
+    columns = tuple(dict.fromkeys(column or (TEXT,)))
+    job = Job(path, out, table_format, columns, kept, keep_map, overwrite)
     with _naming_the_option(column):
         job.check()
     privatizer = TextPrivatizer(
@@ -79,8 +82,9 @@ def prepared(
         **options,
     )
     # Before anything is written; what follows, or comes by a stream, is checked as it is read.
+    again = path != STREAM and (path.is_dir() or path.is_file())  # a pipe would be drained
     with _naming_the_option(column):
-        first = [] if path == STREAM else list(islice(job.texts(), TEXTS))
+        first = list(islice(job.texts(), TEXTS)) if again else []
     privatizer.check(first)
     return job, privatizer
 

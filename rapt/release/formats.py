@@ -9,7 +9,7 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -33,6 +33,7 @@ from rapt.data.nested import (
     with_texts,
 )
 from rapt.data.read import TEXT, missing_column, objects
+from rapt.release.parts import Unreachable
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, not_allowed, one_of
 from rapt.utils.files import Digested
@@ -109,7 +110,7 @@ class TextFile(ABC):
     @property
     def is_file(self) -> bool:
         """Whether it can be read again."""
-        return self.path.is_file()
+        return self.path != STREAM and self.path.is_file()
 
     @contextmanager
     def _digested(self) -> Iterator[BinaryIO]:
@@ -184,7 +185,7 @@ class Records(TextFile):
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the records."""
-        with nullcontext(sys.stdin.buffer) if self.path == STREAM else self._opened() as file:
+        with self._opened() as file:
             lines = TextLines(file, self.format.encoding, self.where)
             head, rows = self._records(iter(lines))
             head = BOM * lines.has_bom + head
@@ -202,11 +203,21 @@ class Records(TextFile):
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         try:
-            with self._digested() if self.is_file else self.path.open("rb") as file:
+            with self._bytes() as file:
                 yield file
         except OSError as error:
             got = (error.strerror or "an error").lower()
-            raise self._error(f"got {got}, expected a file to read.") from None
+            raise Unreachable(f"{self.where}: got {got}, expected a file to read.") from None
+        except UnicodeError:  # UTF-16 without its mark, or a codec that reads no files
+            raise self._error(
+                f"encoding: got {self.format.encoding!r}, which does not read this file, expected "
+                "its own. Give another, as utf-8, utf-16-le, cp1252."
+            ) from None
+
+    def _bytes(self) -> AbstractContextManager[BinaryIO]:
+        if self.path == STREAM:
+            return nullcontext(sys.stdin.buffer)
+        return self._digested() if self.is_file else self.path.open("rb")
 
     @abstractmethod
     def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[SourceRow]]:
@@ -355,7 +366,7 @@ class Jsonl(Records):
 
 
 class Parquet(TextFile):
-    """Parquet: every column keeps its type; the file's own metadata is left behind."""
+    """Parquet: every column keeps the type of its values; the file's metadata is left behind."""
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the row groups."""
@@ -370,13 +381,13 @@ class Parquet(TextFile):
                 pq.ParquetFile(pa.PythonFile(opened, "r"), pre_buffer=False) as file,
             ):
                 schema = file.schema_arrow
-                self._check_columns(schema.names, self.keep)
+                self._check_columns(schema.names, schema.names if self.keep is None else self.keep)
                 for name in self.columns:
                     kind = schema.field(name).type
                     if not _holds_texts(kind):
                         raise self._no_text(name, NoText(str(kind)))
                 names = [name for name in schema.names if self._is_kept(name)]
-                bare = pa.schema([_bare(schema.field(n), n in self.columns) for n in names])
+                bare = pa.schema([_bare(schema.field(n)) for n in names])
                 batches = file.iter_batches(ROWS, columns=names, use_threads=False)
                 groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
                 # A part file may have no rows, as Spark writes them.
@@ -492,18 +503,23 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _bare(field: pa.Field, is_text: bool = False) -> pa.Field:
+def _bare(field: pa.Field) -> pa.Field:
     """A field without what a writer may have noted at it and its children.
 
-    Views become what they view. A dictionary of text becomes text, as new texts are not in it.
+    Views become what they view. A dictionary becomes its values, as it also lists those of rows
+    that were taken out of the file, and none of the new texts.
     """
-    kind = field.type.value_type if is_text and pa.types.is_dictionary(field.type) else field.type
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([_bare(child) for child in kind])
     elif pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind):
         kind = pa.large_list(_bare(kind.value_field))
     elif _is_list(kind):
         kind = pa.list_(_bare(kind.value_field))
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(_bare(kind.value_field), kind.list_size)
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_bare(kind.key_field), _bare(kind.item_field), kind.keys_sorted)
     elif pa.types.is_string_view(kind):
         kind = pa.string()
     elif pa.types.is_binary_view(kind):

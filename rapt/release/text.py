@@ -226,6 +226,8 @@ class TextPrivatizer:
     def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         if docs:
+            if self.language is None:
+                language.check_table(self.privatizer.table.language, docs[0].lang_)
             language.check([doc.text for doc in docs], docs[0].lang_, self.language)
         texts = [list(_split(read(doc, self._detectors))) for doc in docs]
         return self.release_tagged([doc.text for doc in docs], texts)

@@ -115,6 +115,10 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
             "--keep-map: got 'tpyo/map', expected a path in a folder that exists.",
         ),
         (
+            ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--keep-map", "-"],
+            "--keep-map: got -, expected a file. Give its path.",
+        ),
+        (
             ["table", "out.csv", "--eta", "1", "--format", "csv"],
             "table: got a folder, expected a file with format csv.",
         ),
@@ -209,6 +213,27 @@ def test_a_stream_that_ends_early_leaves_no_release(rapt: Rapt) -> None:
     assert rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nBob\n").error == ""
     assert len(Path("out.txt").read_text().splitlines()) == 2
     assert rapt("-", "none.txt", "--eta", "1").error == "stdin: got no rows, expected one or more."
+
+
+def test_what_can_be_read_once_is_released_whole(rapt: Rapt) -> None:
+    """A pipe that is given by a path, as <(…); and the standard input beside a file named `-`."""
+    reads, writes = os.pipe()
+    os.write(writes, b"Bob met Alice\n" * 3)
+    os.close(writes)
+    assert rapt(f"/dev/fd/{reads}", "out.txt", "--eta", "1").error == ""
+    os.close(reads)
+    assert len(Path("out.txt").read_text().splitlines()) == 3
+    Path("-").write_text("very slow\n")
+    for out in ("-", "other.txt"):
+        done = rapt("-", out, "--eta", "1", stdin=b"Bob met Alice\n" * 3)
+        assert (done.error, "3 documents, 9 words" in done.stderr) == ("", True)
+
+
+def test_a_column_that_is_named_twice_is_one(rapt: Rapt) -> None:
+    Path("in.csv").write_text("review\nBob met Alice\n")
+    columns = ["--column", "review"] * 2
+    assert rapt("in.csv", "out.csv", *columns, "--eta", "1").error == ""
+    assert len(Path("out.csv").read_text().splitlines()) == 2
 
 
 def test_seeded_releases_are_equal(rapt: Rapt) -> None:

@@ -1,3 +1,4 @@
+import base64
 import csv
 import hashlib
 import io
@@ -15,11 +16,20 @@ from hypothesis import strategies as st
 from rapt.data.config import Format
 from rapt.release import formats
 from rapt.release.formats import FORMATS, STREAM, TextFile, format_name
+from rapt.release.parts import Unreachable
 from rapt.utils.errors import RaptError
 
 QUICK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 FIELD = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 SECRET = "Zanzibar"
+ARROW = b"ARROW:schema"  # where Parquet has the schema of Arrow, by base64
+
+
+def twice() -> bytes:
+    """A Parquet file with two columns of one name."""
+    written = io.BytesIO()
+    pq.write_table(pa.table([["b"]] * 3, ["text", "a", "a"]), written)
+    return written.getvalue()
 
 
 def source(
@@ -173,12 +183,20 @@ def test_parquet_metadata_is_left_behind(tmp_path: Path) -> None:
     fields = [
         pa.field("text", pa.string(), metadata={"note": SECRET}),
         ("rest", pa.struct([noted])),
+        ("pair", pa.list_(noted, 2)),
+        ("map", pa.map_(pa.string(), noted)),
+        ("kind", pa.dictionary(pa.int32(), pa.string())),
     ]
-    rows = [{"text": "a", "rest": {"x": 1}}] * 10
-    table = pa.Table.from_pylist(rows, pa.schema(fields, {"note": SECRET}))
+    row = {"text": "a", "rest": {"x": 1}, "pair": [1, 2], "map": [("k", 1)], "kind": "kept"}
+    rows = [row | {"kind": SECRET}, *[row] * 10]
+    table = pa.Table.from_pylist(rows, pa.schema(fields, {"note": SECRET}))[1:]
+    assert SECRET in table["kind"].chunk(0).dictionary.to_pylist()
     pq.write_table(table, path)
     assert SECRET.encode() in path.read_bytes()
-    assert SECRET.encode() not in rewritten(source("parquet", path), upper, tmp_path)
+    after = rewritten(source("parquet", path), upper, tmp_path)
+    noted_there = base64.b64decode(pq.ParquetFile(io.BytesIO(after)).metadata.metadata[ARROW])
+    assert SECRET.encode() not in after + noted_there
+    assert pq.read_table(io.BytesIO(after)).to_pylist() == [row | {"text": "A"}] * 10
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl", "parquet"])
@@ -240,6 +258,7 @@ def test_other_columns_can_be_dropped(tmp_path: Path, name: str) -> None:
         ),
         ("parquet", b"Zanzibar", "got another format or a broken file, expected"),
         ("parquet", b"", "got another format or a broken file, expected"),
+        ("parquet", twice(), "keep: got two columns 'a', expected one. Rename one."),
     ],
 )
 def test_bad_input_is_one_line_without_text(
@@ -253,6 +272,16 @@ def test_bad_input_is_one_line_without_text(
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
     assert "anzibar" not in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["idna", "punycode", "utf-16"])
+def test_an_encoding_that_does_not_read_the_file_is_one_line(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_text(f"{SECRET}\n")
+    with pytest.raises(RaptError) as error:
+        list(source("text", path, encoding=encoding).chunks())
+    assert f"got {encoding!r}, which does not read this file" in str(error.value)
+    assert SECRET not in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("values", [[1, 2], [[1]], [b"\xff"], [{"content": "a"}]])
@@ -313,6 +342,11 @@ def test_the_format_by_suffix_or_name(path: str, out: str, given: str | None, na
 def test_formats_that_do_not_fit(path: str, out: str, given: str | None, message: str) -> None:
     with pytest.raises(RaptError, match=message):
         format_name(Path(path), Path(out), given)
+
+
+def test_what_cannot_be_read_now_may_be_read_later(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="got is a directory, expected a file to read"):
+        list(source("text", tmp_path).chunks())
 
 
 def test_parquet_is_not_read_from_a_stream() -> None:

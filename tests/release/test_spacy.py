@@ -1,3 +1,4 @@
+import shutil
 import tomllib
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -9,6 +10,7 @@ import spacy
 from spacy.language import Language
 
 from rapt.release.spacy import NAME, make_privatizer
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.release.conftest import FOUR
@@ -84,6 +86,20 @@ def test_every_word_needs_no_tagger(folder: Path) -> None:
 def test_what_is_not_allowed_is_one_line(folder: Path) -> None:
     with pytest.raises(RaptError, match="eta: got -1, expected"):
         spacy.blank("en").add_pipe(NAME, config={"table": str(folder), "eta": -1})
+
+
+def test_table_and_pipeline_are_of_one_language(folder: Path, tmp_path: Path) -> None:
+    english = shutil.copytree(folder, tmp_path / "english")
+    words = files.read_json(english / "words.json")
+    files.write_json(english / "words.json", words | {"language": "en"})
+    for code, language in (("en", None), ("de", None), ("de", "de")):
+        nlp = spacy.blank(code)
+        nlp.add_pipe(NAME, config={"table": str(english), "eta": 1, "language": language})
+        if (code, language) == ("de", None):
+            with pytest.raises(RaptError, match="table: got words in 'en', expected 'de', the"):
+                nlp("Bob")
+        else:
+            assert nlp("Bob" if code == "en" else "Alice")._.privatized
 
 
 def test_spacy_finds_the_component_by_its_entry_point() -> None:
