@@ -227,6 +227,9 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
         assert done.stderr.count("\n") == 1 and "secret" not in done.stderr
 
 
+OWN = ("--replaced", "0.5", "--table", "tiny", "--text", "mine.csv")
+
+
 @pytest.mark.parametrize(
     ("args", "line"),
     [
@@ -241,12 +244,20 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
             ("--replaced", "0.999", "--table", "tiny"),
             "eta: got none small enough, expected one where t2t replaces 99.9%",
         ),
+        ((*OWN, "--encoding", "utf-9"), "encoding: got 'utf-9', expected the name of an encoding"),
+        ((*OWN, "--delimiter", "ab"), "delimiter: got 'ab', expected one character, as ;, or tab."),
+        (
+            (*OWN, "--no-header", "--column", "said"),
+            "mine.csv: column: got 'said', expected one of ",
+        ),
+        ((*OWN, "--column", "said", "--column", "said"), "mine.csv: got no word, expected texts."),
     ],
 )
 def test_calibrate_ends_with_the_one_line(
     workspace: Path, table: EmbeddingTable, args: tuple[str, ...], line: str, rapt: Rapt
 ) -> None:
     shutil.copytree(table.folder, "tiny")
+    Path("mine.csv").write_text("id,said\n1,\n")
     done = rapt("calibrate", *args)
     assert done.returncode == 2
     assert done.stderr.startswith(line)
@@ -273,16 +284,18 @@ def test_clean_removes_what_is_no_longer_planned(workspace: Path, rapt: Rapt) ->
         assert not repo.status()
 
 
-def test_clean_keeps_what_lies_within_an_out_of_a_stage_that_stays(
+def test_clean_keeps_what_lies_within_an_out_of_a_stage_that_stays_or_holds_it(
     workspace: Path, rapt: Rapt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outs = {"stays": ["data/all", "data/one"], "gone": ["data/all/a", "data/one", "data/b"]}
+    outs["stays"].append("data/above/c")
+    outs["gone"].append("data/above")
     entries = {name: {"outs": [{"path": path} for path in of]} for name, of in outs.items()}
     Path("dvc.lock").write_text(json.dumps({"stages": entries}))
-    for path in map(Path, ("data/all/a", "data/one", "data/b")):
+    for path in map(Path, ("data/all/a", "data/one", "data/b", "data/above/c")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     monkeypatch.setattr("rapt.commands.clean._stages", lambda: {"stays"})
     assert rapt("clean").stdout == "removed data/b\n"
-    assert {path.name for path in Path("data").rglob("*")} == {"all", "a", "one"}
+    assert {path.name for path in Path("data").rglob("*")} == {"all", "a", "one", "above", "c"}
     assert rapt("clean").stdout == ""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rapt.options import FORMATS, Categories, Language, Mechanism, Table, Tagger
+from rapt.options import (
+    FORMATS,
+    Categories,
+    Delimiter,
+    Encoding,
+    Header,
+    Language,
+    Mechanism,
+    Table,
+    Tagger,
+)
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -39,6 +49,9 @@ def calibrate(
     ] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
     format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
+    header: Header = True,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     table: Table = None,
     categories: Categories = None,
     mechanism: Mechanism = None,
@@ -68,7 +81,8 @@ def calibrate(
     counts = None
     if text:
         using = tagger or defaults.tagger()
-        counts = _counted(text, column, format, using, language, tags=among is not None)
+        lines: dict[str, Any] = {"header": header, "delimiter": delimiter, "encoding": encoding}
+        counts = _counted(text, column, format, lines, using, language, tags=among is not None)
     over = text_curve(opened, made, among, counts, words=words, draws=draws, seed=SEED)
     where = f"{text or 'public text'}, with {folder}"
     if replaced is None:
@@ -85,6 +99,7 @@ def _counted(
     path: Path,
     column: Sequence[str] | None,
     format: str | None,
+    lines: Mapping[str, Any],
     tagger: str,
     language: str | None,
     *,
@@ -106,7 +121,8 @@ def _counted(
     if path != STREAM and not path.exists():
         raise RaptError(f"{path}: got no such file, expected a file or a folder.")
     kind = FOLDER if path.is_dir() else format_name(path, STREAM, format)
-    texts = Job(path, STREAM, file_format(kind), tuple(column or (TEXT,))).texts()
+    columns = tuple(dict.fromkeys(column or (TEXT,)))
+    texts = Job(path, STREAM, file_format(kind, **lines), columns).texts()
     using = Tagger(tagger, tags=tags)
 
     def tagged() -> Iterator[tuple[list[str], list[str], list[str | None]]]:

@@ -30,10 +30,11 @@ def clean() -> None:
     dead = {
         s: [out["path"] for out in e.get("outs", ())] for s, e in locked.items() if s not in live
     }
-    # An out may lie within one that a live stage makes as a whole.
+    # An out may lie within one that a live stage makes as a whole, or hold one.
+    above = {str(parent) for path in kept for parent in Path(path).parents}
     removed = sorted(
         path
-        for path in {path for paths in dead.values() for path in paths}
+        for path in {path for paths in dead.values() for path in paths} - above
         if not kept & {path, *map(str, Path(path).parents)}
     )
     for path in removed:
