@@ -121,6 +121,8 @@ class Delimited:
         )
         self._reader = self._records(chain(sample, remaining), self.delimiter)
         first = next(self, None) if format.names is None else None
+        while first and not first[1] and format.header:  # blank lines before the header
+            first = next(self, None)
         self.header = first[1] if first and format.header else None
         self._pending = [first] if first and not format.header else []
         numbers = (str(i) for i in range(1, 1 + len(first[1] if first else [])))

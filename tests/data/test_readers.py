@@ -52,6 +52,7 @@ FILES: dict[str, tuple[bytes, dict[str, Any], tuple[str, str]]] = {
     "a tab in .tsv": (rows("\t").encode(), {"type": "tsv"}, ("text", "label")),
     "a comma in .tsv": (rows(",").encode(), {"type": "tsv"}, ("text", "label")),
     "Excel's sep=": (f"sep=;\n{rows(';')}".encode(), {}, ("text", "label")),
+    "blank lines before the header": (f"\n\r\n{rows(',')}".encode(), {}, ("text", "label")),
     "white space": (rows(",", head=" text {} label").encode(), {}, ("text", "label")),
     "a sentence": (rows(",", head=f"{QUESTION}{{}}1").encode(), {}, (QUESTION, "1")),
     "a sentence with commas": (
