@@ -16,6 +16,7 @@ from rapt.results.predictions import Successes
 
 Counts = NDArray[np.int64]
 FEWER = (10, 100)  # candidates among which an original is sought as well
+UNBOUNDED = ("rank", "squared_error")  # metrics that are no shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Scores:
 
     Attributes:
         ratios: for each metric the numerator of each text, int64 (n,), and its denominator, int64
-            (n,). The numerators of a mean that is no share are float64.
+            (n,). The numerators of a mean, and of a share of ties, are float64.
         complements: for each metric of empirical privacy the metric that it is 1 minus of.
     """
 
@@ -47,7 +48,7 @@ def intervals(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
     for name in seeds[0].ratios:
         right, counted = np.sum([seed.ratios[name] for seed in seeds], axis=0)
         values = np.array([metric[name] for metric in metrics])
-        of = mean_interval if right.dtype.kind == "f" else interval
+        of = mean_interval if name in UNBOUNDED else interval
         found[name] = of(right, counted, values)
     for name, of_name in seeds[0].complements.items():
         low, high = found[of_name]

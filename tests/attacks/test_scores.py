@@ -12,6 +12,7 @@ from rapt.attacks.scores import (
     entities_named,
     entity_scores,
     intervals,
+    linkage_scores,
     majority,
     successes,
 )
@@ -64,13 +65,24 @@ def test_what_each_text_has_is_kept_of_what_privacy_is_1_minus_of() -> None:
 def test_metrics_are_ratios_of_sums_and_what_they_leave() -> None:
     """Also of a mean, whose interval is not bounded by 1."""
     counted = np.array([1, 3])
-    ratios = {"f1": (np.array([1, 2]), counted), "error": (np.array([2.0, 6.5]), counted)}
+    ratios = {"f1": (np.array([1, 2]), counted), "squared_error": (np.array([2.0, 6.5]), counted)}
     scores = Scores(ratios, {"empirical_privacy": "f1"})
-    assert scores.metrics() == {"f1": 0.75, "error": 8.5 / 4, "empirical_privacy": 0.25}
+    assert scores.metrics() == {"f1": 0.75, "squared_error": 8.5 / 4, "empirical_privacy": 0.25}
     found = intervals([scores, scores])
     assert found["empirical_privacy"] == (1 - found["f1"][1], 1 - found["f1"][0])
-    assert found["error"][0] < 8.5 / 4 < found["error"][1]
-    assert found["f1"][1] <= 1 < found["error"][1]
+    assert found["squared_error"][0] < 8.5 / 4 < found["squared_error"][1]
+    assert found["f1"][1] <= 1 < found["squared_error"][1]
+
+
+@pytest.mark.parametrize(("first", "low"), [(50, 0.929), (49, 0.940)])
+def test_linkage_that_hardly_fails_has_an_interval_within_1(first: int, low: float) -> None:
+    """Clopper and Pearson (1934) of 50 of 50; Student's t of 49 of 50, cut off at 1."""
+    scores = np.eye(50)
+    scores[first:] = -scores[first:]
+    found = intervals([linkage_scores(scores, 0)])
+    assert found["linked"] == pytest.approx((low, 1.0), abs=5e-4)
+    assert found["empirical_privacy"] == (0.0, 1 - found["linked"][0])
+    assert found["auc"][1] == found["linked_10"][1] == 1 and found["rank"][1] >= 1
 
 
 def test_nothing_that_counts_is_no_success() -> None:
