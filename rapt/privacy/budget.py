@@ -92,7 +92,8 @@ def _distances(
 def farthest(mechanism: Mechanism, space: Space) -> float:
     """Return the largest distance found: from each word on to the one farthest from it.
 
-    It is infinite where nothing is promised.
+    It is infinite where nothing is promised. A slightly larger one may be missed: all that is sure
+    of a metric is that none is more than twice as large.
     """
     row, largest = 0, 0.0
     for _ in range(SWEEPS):

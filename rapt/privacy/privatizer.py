@@ -124,8 +124,11 @@ class Privatizer(AnyPrivatizer[Any]):
         """See `AnyPrivatizer`: of a word with noise, against any other word of the table.
 
         Under any scheme a word may get noise from the whole table, if the table does not know it.
+        A metric may differ from group to group.
         """
-        return self.bound.loss(farthest(self.mechanism, self._whole()))
+        groups = [] if self.scheme.categories is None else self.spaces()
+        spaces = [self._whole(), *groups]
+        return self.bound.loss(max(farthest(self.mechanism, space) for space in spaces))
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""

@@ -1,6 +1,7 @@
 """Releases from the tiny random table of conftest.py."""
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
+from rapt.audit.cases import write_table
 from rapt.privacy import privatizer as module
 from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.fates import NOISE, SHARED
-from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
+from rapt.privacy.mechanisms import PCT2T, T2T, Mahalanobis, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.streams import stream
@@ -179,6 +181,22 @@ def test_a_word_that_shares_its_noise_has_one_vector(table: EmbeddingTable) -> N
     assert text.fates == [NOISE, NOISE, SHARED]
     np.testing.assert_array_equal(released.vectors[0], released.vectors[2])
     assert (released.vectors[0] != released.vectors[1]).any()
+
+
+def test_no_words_of_a_category_of_its_own_shape_lose_more_than_counted(tmp_path: Path) -> None:
+    """The prepositions lie on a line but for two of them: in their shape these are far apart."""
+    rng = np.random.default_rng(0)
+    few = rng.standard_normal((40, 16)) * 0.05
+    few[:, 0] += np.repeat([10, -10], 20)
+    few[[0, -1], 1] += [1.5, -1.5]
+    vectors = np.concatenate([rng.standard_normal((1000, 16)) * 0.55, few])
+    names, pos = [f"w{row}" for row in range(1040)], [["NOUN"]] * 1000 + [["ADP"]] * 40
+    write_table(tmp_path, names, vectors, np.ones(1040), pos)
+    how = Mahalanobis(weight=0.9), ("noun", "preposition")
+    privatizer = made(EmbeddingTable(tmp_path), how, 1.0)
+    one, other = (privatizer.text([names[row]], ["ADP"]) for row in (1000, -1))
+    loss, _ = privatizer.loss_between(one, other)
+    assert 9.9 < loss <= privatizer.max_loss * (1 + 1e-9)
 
 
 def test_what_float32_cannot_hold_is_one_line(table: EmbeddingTable) -> None:
