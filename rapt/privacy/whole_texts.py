@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.base import NO_PROMISE, AnyPrivatizer, PreparedText, Stated, as_float32
-from rapt.privacy.budget import distances_of_texts
+from rapt.privacy.budget import distances_of_texts, farthest
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
 from rapt.privacy.mechanisms.base import Rewriter, Space, Vectors
 from rapt.privacy.mechanisms.claim import ONE_WORD, Bound
@@ -48,8 +49,24 @@ class WholeTextPrivatizer(AnyPrivatizer[Whole]):
 
     @cached_property
     def max_loss(self) -> float:
-        """See `AnyPrivatizer`: of a text of public words against the farthest such text."""
-        return self.bound.loss(max(self.distances.values()))
+        """See `AnyPrivatizer`: of one of a text's units, against texts of the table's words."""
+        most = self.mechanism.claim.metric.largest
+        if most is not None:
+            return self.bound.loss(most(self.dimension))
+        space = self.mechanism.candidates(self.table)
+        if not self.bound.proven or space is None:
+            return math.inf
+        # A mean of words lies no farther from another than two words do.
+        return self.bound.loss(farthest(self.mechanism, space))
+
+    def units(self, text: PreparedText) -> int:
+        """Count the units of a text over which its loss adds up, at least 1."""
+        if self.claim.domain == ONE_WORD:
+            return max(1, len(text.words))
+        if self.mechanism.claim.metric.largest is not None:
+            return 1
+        vectors = self.mechanism.units(text.words, self.table)
+        return 1 if vectors is None else max(1, len(vectors))
 
     def loss_between(self, one: PreparedText, other: PreparedText) -> tuple[float, float]:
         """See `AnyPrivatizer`; a claim of one word counts once for each that differs."""

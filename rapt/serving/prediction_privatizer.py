@@ -22,6 +22,7 @@ from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.restoring import Map
 from rapt.privacy.streams import fresh
+from rapt.privacy.whole_texts import WholeTextPrivatizer
 from rapt.release.ledger import Account, Ledger, checked
 from rapt.release.sentences import Counted, Unit, counted
 from rapt.release.text import AGAIN, TextPrivatizer, accounts, tagged_pieces
@@ -72,7 +73,7 @@ class PredictionPrivatizer:
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._of_vectors: Privatizer | None = None
-        self._of_texts: AnyPrivatizer[Any] | None = None
+        self._of_texts: WholeTextPrivatizer[Any] | None = None
         self._made: AnyPrivatizer[Any] | None = None  # of whichever there is
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
@@ -90,7 +91,9 @@ class PredictionPrivatizer:
         table = table or defaults.table(statement.embedding)
         if not law.releases.aligned:
             opened = EmbeddingTable(table)
-            self._of_texts = self._made = law.privatizer(table=opened, eta=eta)
+            whole = law.privatizer(table=opened, eta=eta)
+            assert isinstance(whole, WholeTextPrivatizer)
+            self._of_texts = self._made = whole
             self._check(opened)
             return
         if statement.vectors:
@@ -167,17 +170,21 @@ class PredictionPrivatizer:
         return sent, counts
 
     def _whole(
-        self, privatizer: AnyPrivatizer[Any], texts: Sequence[Sequence[str]]
+        self, privatizer: WholeTextPrivatizer[Any], texts: Sequence[Sequence[str]]
     ) -> tuple[list[Text], Counts]:
         """Privatize each text as a whole: of its positions a model reads the first."""
         tagged = tagged_pieces(Tagger(self._tagger), [" ".join(text) for text in texts])
         words = [[word for piece in pieces for word in piece.words] for pieces in tagged]
         if math.isfinite(self.eta):
             form = privatizer.table.form
-            every = (counted(((word, True) for word in own), form) for own in words)
-            units = [Counted(Unit(one.whole.key, 1)) for one in every if one]
+            prepared = [privatizer.text(own, []) for own in words]
+            units = [
+                Counted(Unit(one.whole.key, privatizer.units(text)))
+                for text in prepared
+                if (one := counted(((word, True) for word in text.words), form))
+            ]
             self._account.spend(units, privatizer.max_loss)
-            made = list(privatizer.release(PreparedText(own, [0] * len(own)) for own in words))
+            made = list(privatizer.release(prepared))
         else:
             made = [privatizer.unprotected(own) for own in words]
         counts, sent = Counts(), []

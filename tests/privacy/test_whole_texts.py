@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rapt.privacy.mechanisms import Adept, SequenceRepresentation
+from rapt.audit.cases import PARAMETERS
+from rapt.privacy.mechanisms import Adept, Purkayastha, SequenceRepresentation, Split
 from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.released import TextVector
-from rapt.privacy.whole_texts import ENCODER, SHORTER
+from rapt.privacy.whole_texts import ENCODER, SHORTER, WholeTextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
-from tests.privacy.units import Doubled, made, prepared
+from tests.privacy.units import KINDS, Doubled, made, prepared
 
 WHOLE = ["sequence-representation", "adept", "doubled"]
 
@@ -53,6 +54,39 @@ def test_its_distances_are_those_of_texts(table: EmbeddingTable) -> None:
     constant = made("adept", table).distances
     assert {*constant.values()} == {np.sqrt(8)}
     assert {*made("doubled", table).distances.values()} == {np.inf}
+
+
+def farthest_texts(table: EmbeddingTable, word: str, tokens: int) -> list[list[str]]:
+    """A text of one word, and one of the word that lies farthest from it."""
+    apart = np.linalg.norm(table.vectors - table.embed([word]), axis=1)
+    return [[word] * tokens, [table.words[int(apart.argmax())]] * tokens]
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if not kind.releases.aligned])
+def test_no_texts_are_told_apart_beyond_what_the_ledger_counts(
+    table: EmbeddingTable, name: str, size: int
+) -> None:
+    """A text's loss, whether it has one word or a hundred, is at most that of its units."""
+    how = PARAMETERS.get(name, {})
+    privatizer = KINDS[name](**{**how, "layer": 0} if "layer" in how else how).privatizer(
+        table=table, eta=2.0
+    )
+    texts = [privatizer.text(text, []) for text in farthest_texts(table, "nouna", size)]
+    loss, _ = privatizer.loss_between(*texts)
+    assert isinstance(privatizer, WholeTextPrivatizer)
+    most = privatizer.units(texts[0]) * privatizer.max_loss
+    assert loss <= most * (1 + 1e-6)
+    assert np.isfinite(most) == bool(privatizer.claim.proof)
+    if name in ("t2t-tokens", "split"):
+        assert most == size * privatizer.max_loss and loss > most / 2
+
+
+def test_of_a_model_without_a_bound_no_worst_case_is_known(table: EmbeddingTable) -> None:
+    """Not of its states, and not of their mean, until that has been brought to one length."""
+    for how in (Split(layer=1), SequenceRepresentation(encoder="minilm")):
+        assert how.privatizer(table=table, eta=2.0).max_loss == np.inf
+    assert Purkayastha().privatizer(table=table, eta=2.0).max_loss == 2 * np.pi
 
 
 def test_a_text_is_bounded_by_the_distance_of_its_vector(table: EmbeddingTable) -> None:

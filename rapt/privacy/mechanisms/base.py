@@ -134,6 +134,13 @@ class Mechanism(ABC):
         """Compute the distances in its claim's metric between vectors (n, d): float64 (n,)."""
         return self.claim.metric.between(self, space, one, other)
 
+    def units(self, words: Sequence[str], table: EmbeddingTable) -> Vectors | None:
+        """Return the vectors of a text's parts, (n, d), if its claim adds up their distances.
+
+        None: it compares texts as a whole.
+        """
+        return None
+
 
 class WordMechanism(Mechanism):
     """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
@@ -235,6 +242,10 @@ class TextVectorMechanism(VectorMechanism):
         """Whether the encoder is made of the table alone."""
         return type(self).encode is TextVectorMechanism.encode
 
+    def candidates(self, table: EmbeddingTable) -> Space | None:
+        """Return the vectors that a text's is a mean of, or its units are among; None: unknown."""
+        return Space(table.vectors, table.frequency) if self.is_from_table else None
+
     def kept(self, words: Sequence[str], rng: np.random.Generator, eta: float) -> Sequence[str]:
         """Return the words of a text that are encoded: by default all of them, without a draw."""
         return words
@@ -267,6 +278,11 @@ class RewritingMechanism(Mechanism):
         They differ in shape where nothing is promised.
         """
         return means(texts, table)
+
+    def candidates(self, table: EmbeddingTable) -> Space | None:
+        """Return the vectors that a text's is a mean of, or its units are among; None: unknown."""
+        is_mean = type(self).encode is RewritingMechanism.encode
+        return Space(table.vectors, table.frequency) if is_mean else None
 
     @abstractmethod
     def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:

@@ -37,10 +37,12 @@ class Metric:
         name: in words; the mechanism's parameters may stand in braces.
         between: from a mechanism, its space and two arrays of vectors (n, d), float64 (n,);
             infinite where nothing is promised.
+        largest: from the dimension of the vectors the most that it can be; None: it has no bound.
     """
 
     name: str
     between: Callable[[Any, Space, Vectors, Vectors], Distances]
+    largest: Callable[[int], float] | None = None
 
 
 EUCLIDEAN = Metric(

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from rapt import models
-from rapt.privacy.mechanisms.base import TextVectorMechanism, Vectors, check, means, parameter
+from rapt.privacy.mechanisms.base import (
+    Space,
+    TextVectorMechanism,
+    Vectors,
+    check,
+    means,
+    parameter,
+)
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -251,6 +258,10 @@ class FramedText(EncodedText):
         centre, axes = frame(self, table)
         centred = vectors - centre
         return self.normalized(centred if axes is None else centred @ axes)
+
+    def candidates(self, table: EmbeddingTable) -> Space | None:
+        """See TextVectorMechanism: the mean is no longer one of words."""
+        return None
 
     @abstractmethod
     def normalized(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -57,6 +57,12 @@ def summed(made: HiddenStateMechanism, space: Space, one: Vectors, other: Vector
     return np.asarray(np.linalg.norm(gaps, axis=2).sum(axis=1))
 
 
+def flat(texts: Sequence[Vectors]) -> Vectors:
+    """Of each text, (n, d), as many positions as the shortest has, side by side: (texts, k)."""
+    shortest = min(map(len, texts))
+    return np.stack([vectors[:shortest].ravel() for vectors in texts])
+
+
 def rarity(words: Sequence[str], table: EmbeddingTable) -> NDArray[np.float64]:
     """How rare words are in public, (n,), by the logarithm: 1 of those without a frequency."""
     rows = table.rows([table.form(word) for word in words])
@@ -96,6 +102,10 @@ class HiddenStateMechanism(TextVectorMechanism):
         """Whether the states are made of the table alone."""
         return self.layer == 0
 
+    def units(self, words: Sequence[str], table: EmbeddingTable) -> Vectors | None:
+        """See Mechanism: states that no other word moves."""
+        return table.embed(list(words)) if self.is_from_table else None
+
     def width(self, of_table: int) -> int:
         """The dimension of a state, given that of the table."""
         if self.is_from_table:
@@ -125,8 +135,8 @@ class HiddenStateMechanism(TextVectorMechanism):
         return places
 
     def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
-        """Return the states of texts of equal length, flat: (n, k)."""
-        return np.stack([states.ravel() for states in self.states(texts, table)])
+        """Return as many states of each text as the shortest has, flat: (n, k)."""
+        return flat(self.states(texts, table))
 
     def release_texts(
         self,
@@ -258,7 +268,7 @@ class PrivTune(Split):
 
     def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
         """Return the states as they are, in which the claim's distance is measured: (n, k)."""
-        return np.stack([states.ravel() for states in super().states(texts, table)])
+        return flat(super().states(texts, table))
 
     def states(
         self, texts: Sequence[Sequence[str]], table: EmbeddingTable
@@ -358,7 +368,7 @@ class DpForward(GaussianNoise, HiddenStateMechanism):
         for states in super().states(texts, table):
             whole = np.zeros((self.tokens, states.shape[1]))
             whole[: len(states)] = states[: self.tokens]
-            whole *= min(1.0, self.clip / max(float(np.linalg.norm(whole)), np.finfo(float).tiny))
+            whole *= self.clip / max(self.clip, float(np.linalg.norm(whole)))
             found.append(whole)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isinf, log
+from math import isinf, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,11 @@ ANGLES = (
     "less than a factor of exp(1e-4)."
 )
 ONCE = "Each text is released once, before any training: noise that is drawn anew adds up."
-CHORD = replace(EUCLIDEAN, name="Euclidean distance of the directions of two encoded texts")
+CHORD = replace(
+    EUCLIDEAN,
+    name="Euclidean distance of the directions of two encoded texts",
+    largest=lambda _: 2.0,
+)
 TEXTS = "texts w, w'"
 
 
@@ -39,7 +43,7 @@ def of_texts(_: object, __: Space, one: Vectors, other: Vectors) -> Distances:
     return (euclidean(one, other) > 0).astype(np.float64)
 
 
-ANY_TEXTS = Metric("1 between any two texts", of_texts)
+ANY_TEXTS = Metric("1 between any two texts", of_texts, lambda _: 1.0)
 
 
 def _angle(_: object, __: Space, one: Vectors, other: Vectors) -> Distances:
@@ -185,7 +189,7 @@ class Purkayastha(Directional):
     name = "purkayastha"
     source = "Weggenmann and Kerschbaum, 2021, arXiv 2109.10582; Sentence-LDP's PurMech"
     claim = Claim(
-        Metric("angle between the directions of two encoded texts", _angle),
+        Metric("angle between the directions of two encoded texts", _angle, lambda _: pi),
         ("directions",),
         TEXTS,
         "one text",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log
+from math import exp, isfinite, log, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -42,8 +42,8 @@ def _root(_: object, space: Space, one: Vectors, other: Vectors) -> Distances:
     return of_texts(_, space, one, other) * np.sqrt(one.shape[1])
 
 
-EVERY_COORDINATE = Metric("the number of dimensions, between any two texts", _dimensions)
-ROOT = Metric("the square root of the dimension, between any two texts", _root)
+EVERY_COORDINATE = Metric("the number of dimensions, between any two texts", _dimensions, float)
+ROOT = Metric("the square root of the dimension, between any two texts", _root, sqrt)
 
 
 class LaplaceText(FramedText):
@@ -296,7 +296,7 @@ class Ome(Bits):
     name = "ome"
     source = "Lyu, Li, He and Xiao, 2020, arXiv 2006.14170, mended"
     claim = Claim(
-        Metric("share of the bits that differ", _share),
+        Metric("share of the bits that differ", _share, lambda _: 1.0),
         ("randomized-response",),
         TEXTS,
         "one text",
@@ -319,7 +319,7 @@ class OmeAsWritten(Bits):
     name = "ome-as-written"
     source = "Lyu, Li, He and Xiao, 2020, arXiv 2006.14170, and the authors' code"
     claim = Claim(
-        Metric("the number of bits, between any two texts", _dimensions),
+        Metric("the number of bits, between any two texts", _dimensions, float),
         ("randomized-response",),
         TEXTS,
         "one text",

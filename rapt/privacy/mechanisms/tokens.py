@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.base import Rewriter, RewritingMechanism, Space, Vectors
 from rapt.privacy.mechanisms.claim import REAL, TABLE, Claim, Metric
-from rapt.privacy.mechanisms.hidden_states import LENGTH, summed
+from rapt.privacy.mechanisms.hidden_states import LENGTH, flat, summed
 from rapt.privacy.mechanisms.noise import NOISE, noisy, spherical_noise
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ class Lexicon(NamedTuple):
     """The units of a table: its model's tokens, or where the table has none its words.
 
     Attributes:
-        search: finds the nearest of the V candidates.
+        space: the V candidates.
+        search: finds the nearest of them.
         embed: from the words of a text to the vectors of its units, (n, d).
         spell: from candidates, as rows, to words.
     """
 
+    space: Space
     search: ExactSearch
     embed: Callable[[Sequence[str]], Vectors]
     spell: Callable[[NDArray[np.int64]], list[str]]
@@ -39,10 +41,13 @@ def lexicon(table: EmbeddingTable) -> Lexicon:
     """Return the units of a table, made once."""
     tokens = table.tokens
     if not len(tokens):
-        search = Space(table.vectors, table.frequency).search()
-        return Lexicon(search, table.embed, lambda rows: [table.words[row] for row in rows])
+        space = Space(table.vectors, table.frequency)
+        spell = lambda rows: [table.words[row] for row in rows]  # noqa: E731
+        return Lexicon(space, space.search(), table.embed, spell)
+    space = Space(np.asarray(table.pieces[tokens]), np.zeros(len(tokens)))
     return Lexicon(
-        Space(np.asarray(table.pieces[tokens]), np.zeros(len(tokens))).search(),
+        space,
+        space.search(),
         lambda words: np.asarray(table.pieces[table.tokenize(words)]),
         lambda rows: table.spell(tokens[rows]),
     )
@@ -71,9 +76,15 @@ class TokenT2T(RewritingMechanism):
 
     def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
         """Return the vectors of as many tokens of each text as the shortest has, flat: (n, k)."""
-        every = [lexicon(table).embed(list(text)) for text in texts]
-        shortest = min(map(len, every))
-        return np.stack([vectors[:shortest].ravel() for vectors in every])
+        return flat([self.units(text, table) for text in texts])
+
+    def units(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
+        """Return the vectors of a text's tokens, (n, d)."""
+        return lexicon(table).embed(list(words))
+
+    def candidates(self, table: EmbeddingTable) -> Space:
+        """Return the tokens."""
+        return lexicon(table).space
 
     def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:
         """Return what replaces each token by the one nearest to its noisy vector."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +147,7 @@ class Adept(EncodedText):
     source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
     noise = "laplace"
     claim = Claim(
-        Metric("the square root of the dimension, between any two texts", _diameter),
+        Metric("the square root of the dimension, between any two texts", _diameter, sqrt),
         ("noise", "clipped-laplace"),
         domain="texts w, w'",
         unit="one text",

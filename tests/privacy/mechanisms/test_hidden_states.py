@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
+from rapt.audit.cases import small_table
 from rapt.privacy.base import AnyPrivatizer
-from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.mechanisms import encoders, mechanism
 from rapt.privacy.mechanisms.gaussian import gaussian_delta
 from rapt.privacy.mechanisms.hidden_states import DpForwardAsCoded
 from rapt.privacy.streams import stream
@@ -71,6 +72,18 @@ def test_one_changed_word_moves_all_states_and_the_metric_counts_them_all(
     flat = [states.ravel()[None] for states in (one, other)]
     distance = kind.distance(at(table, type="t2t").spaces()[0], *flat)
     assert distance[0] == pytest.approx(moved.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["split", "privtune"])
+def test_texts_of_several_lengths_are_compared_as_far_as_the_shortest(
+    backbone: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A word of several tokens makes public texts of as many words differ in length."""
+    monkeypatch.setattr(encoders, "WORDS_OF_TEXT", 4)
+    words = small_table(["good", "film", "unlikely"], np.eye(3), np.ones(3))
+    privatizer = at(words, type=name, encoder=str(backbone), layer=1)
+    assert all(distance > 0 for distance in privatizer.distances.values())
+    assert privatizer.mechanism.encode(TEXTS, words).shape == (3, 3 * 32)
 
 
 def test_sparing_sends_the_weightiest_words_in_clear_with_all_their_tokens(
