@@ -6,7 +6,7 @@ Words recovered cannot compare a vector with a text. How often the original is f
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rapt.privacy.base import AnyPrivatizer, PreparedText
     from rapt.text.table import EmbeddingTable
 
+BELOW = 1e6  # a distance that no two texts have
 Floats = NDArray[np.float64]
 # From the released text at a place, and candidates of as many positions, to their scores.
 Scored = Callable[[int, Sequence[int]], Floats]
@@ -36,6 +37,7 @@ class LikelihoodLinkage(Linkage):
       better than the density. Of DPNR's dropout it takes no notice.
     - Words one for one: their likelihood ratio, by how far the released word is from the original.
       Own pairs tell how often a distance occurs, and how often between any two words.
+    - Units that a new text was written of, such as tokens: the distance, of as many.
     - Whatever else: the direction that a regression on own pairs makes of the released text.
     """
 
@@ -55,7 +57,10 @@ class LikelihoodLinkage(Linkage):
             return partial(
                 _by_words, privatizer, _Ratios.of(privatizer.table, own, self.bins, seed)
             )
-        return _regression(privatizer.table, own, self.ridge)
+        regression = _regression(privatizer.table, own, self.ridge)
+        if privatizer.mechanism.units([], privatizer.table) is None:
+            return regression
+        return partial(_by_units, privatizer, regression)
 
 
 def _by_density(
@@ -169,6 +174,36 @@ def _by_words(
     return _of_equal_length(release.words, originals, scored)
 
 
+def _units(privatizer: AnyPrivatizer[Any], texts: Iterable[Sequence[str]]) -> list[Floats] | None:
+    """The vectors of the units of each text, (n, d); None: its mechanism has none."""
+    found = [privatizer.mechanism.units(words, privatizer.table) for words in texts]
+    known = [np.asarray(units, np.float64) for units in found if units is not None]
+    return known if len(known) == len(found) else None
+
+
+def _by_units(
+    privatizer: AnyPrivatizer[Any],
+    regression: Match,
+    release: Release,
+    candidates: Sequence[PreparedText],
+) -> Floats:
+    """Score texts of as many units by how near these are, and others below by the regression.
+
+    A new text that is read again need not have as many units as its original.
+    """
+    released = _units(privatizer, release.words)
+    originals = _units(privatizer, [text.words for text in candidates])
+    assert released is not None and originals is not None
+
+    def scored(place: int, alike: Sequence[int]) -> Floats:
+        return -np.array(
+            [np.linalg.norm(originals[one] - released[place], axis=1).sum() for one in alike]
+        )
+
+    found = _of_equal_length(released, originals, scored)
+    return np.where(np.isneginf(found), regression(release, candidates) - BELOW, found)
+
+
 def _regression(table: EmbeddingTable, own: Pairs, ridge: float) -> Match:
     """Map the mean of what is released to that of the original words' vectors (Hoerl, 1970)."""
 
@@ -216,6 +251,9 @@ def by_length(
         lengths = [len(vectors) for vectors in privatizer.originals(candidates)]
     elif privatizer.releases.aligned:
         lengths = [len(text.words) for text in candidates]
+    elif units := _units(privatizer, [text.words for text in candidates]):
+        lengths = [*map(len, units)]
+        seen = np.array([*map(len, _units(privatizer, release.words) or [])])
     else:
         return np.zeros((len(seen), len(candidates)))
     return np.where(np.equal.outer(seen, np.array(lengths)), 0.0, -np.inf)

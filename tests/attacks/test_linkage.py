@@ -21,6 +21,7 @@ from rapt.privacy.released import NewText
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import FALSE_ALARM, NONE, made, streamed
+from tests.privacy.units import Doubled
 
 HOW: LikelihoodLinkage = made("linkage")
 
@@ -93,9 +94,7 @@ def test_another_text_is_found_by_what_it_means(table: EmbeddingTable) -> None:
     rng = np.random.default_rng(0)
     own, texts = (rng.choice(table.words, (size, 4)).tolist() for size in (400, 60))
     said = [Release([[*reversed(text), "the"] for text in some]) for some in (own, texts)]
-    anything: Any = SimpleNamespace(
-        table=table, releases=NewText, mechanism=SimpleNamespace(has_density=False)
-    )
+    anything: Any = SimpleNamespace(table=table, releases=NewText, mechanism=Doubled())
     scores = HOW.fit(anything, Pairs(own, said[0]), 0)(said[1], streamed(texts, 0))
     assert linkage_scores(scores, 0).metrics()["linked"] > 0.5
 
@@ -131,6 +130,8 @@ def test_the_number_of_words_alone_tells_some(table: EmbeddingTable) -> None:
     states = mechanism(type="split", layer=0).privatizer(table=table, eta=5.0)
     noisy = Release.of(states.release(texts))
     assert (by_length(states, noisy, texts) == by_length(privatizer, seen, texts)).all()
+    tokens = mechanism(type="t2t-tokens").privatizer(table=table, eta=5.0)
+    assert (by_length(tokens, seen, texts) == by_length(privatizer, seen, texts)).all()
     whole = mechanism(type="adept").privatizer(table=table, eta=5.0)
     assert (by_length(whole, Release.of(whole.release(texts)), texts) == 0).all()
     assert HOW.fit(privatizer, NONE, 0)(Release([]), []).shape == (0, 0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rapt.attacks import linked
+from rapt.audit.cases import points
 from rapt.measures.level_search import at_levels, eta_for_linked
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import mechanism
@@ -38,6 +39,12 @@ def test_chance_without_signal_and_nearly_all_without_noise(
     assert blind.value < 0.1 and blind.high < 0.2
     assert clear.value > 0.9
     assert blind.low <= blind.value <= blind.high and clear.low < clear.value
+
+
+def test_tokens_link_as_well_as_the_words_that_they_are() -> None:
+    """Where words are the tokens both mechanisms are one, draw by draw."""
+    words, tokens = (linked.linked(at(points(8), name)(10.0), 0) for name in ("t2t", "t2t-tokens"))
+    assert 0.5 < words.value < 0.9 and tokens.value > words.value - 0.1
 
 
 def test_a_level_of_linkage_is_one_of_every_unit(table: EmbeddingTable) -> None:
