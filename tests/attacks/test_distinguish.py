@@ -74,6 +74,13 @@ def test_what_protects_nothing_is_told_apart_at_any_eta(toys: EmbeddingTable, na
     assert found.low > 0.95
 
 
+@pytest.mark.parametrize("name", ["ome", "ome-as-written"])
+def test_what_hardly_ever_happens_is_told_apart(toys: EmbeddingTable, name: str) -> None:
+    """At this η a float holds no chance of a flip, whose logarithm is then that of the least."""
+    found = told(toys, mechanism(name), 3000.0, ["w0", "w1"], ["w2", "w3"])
+    assert found.low > 0.95
+
+
 def test_equal_texts_are_not_told_apart(toys: EmbeddingTable) -> None:
     found = told(toys, mechanism("t2t"), 1.0, ["w0", "w1"], ["w0", "w1"])
     assert (found.loss, found.allowed) == (0.0, 0.0) and found.low <= 0 <= found.high

@@ -283,7 +283,8 @@ class Bits(FramedText):
         """The log probability of the released bits, float64 (n,)."""
         of_zero, of_one = self.chances(vectors.shape[1], eta)
         ones = np.where(vectors > 0, of_one, of_zero)
-        return np.asarray(np.log(np.where(released > 0, ones, 1 - ones)).sum(axis=1))
+        chances = np.where(released > 0, ones, 1 - ones)  # of a rare flip this may be 0
+        return np.asarray(np.log(np.maximum(chances, np.finfo(float).tiny)).sum(axis=1))
 
 
 @dataclass(frozen=True)
