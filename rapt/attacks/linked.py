@@ -32,7 +32,8 @@ def linked(privatizer: AnyPrivatizer[Any], seed: int) -> Share:
     share = linkage_scores(match(victims, candidates), seed).metrics()["linked"]
     middle, scale = share + NORMAL_95**2 / (2 * VICTIMS), 1 + NORMAL_95**2 / VICTIMS
     reach = NORMAL_95 * np.sqrt(share * (1 - share) / VICTIMS + (NORMAL_95 / VICTIMS / 2) ** 2)
-    return Share(share, float((middle - reach) / scale), float((middle + reach) / scale))
+    ends = np.clip([(middle - reach) / scale, (middle + reach) / scale], 0, 1)
+    return Share(share, *ends.tolist())
 
 
 def _texts(privatizer: AnyPrivatizer[Any], seed: int, count: int) -> list[PreparedText]:

@@ -38,6 +38,7 @@ def test_chance_without_signal_and_nearly_all_without_noise(
     blind, clear = (linked.linked(at(table, name)(eta), 0) for eta in (1e-3, 1e4))
     assert blind.value < 0.1 and blind.high < 0.2
     assert clear.value > 0.9
+    assert blind.low >= 0 and clear.high <= 1
     assert blind.low <= blind.value <= blind.high and clear.low < clear.value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, pi, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -30,13 +30,19 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 @lru_cache(64)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest μ = Δ/σ that is (ε, δ)-private."""
+    """The largest μ = Δ/σ that is (ε, δ)-private.
+
+    Where it is below 1e-12 rounding hides it: then the largest of ε = 0, μ/√(2π) = δ.
+    """
     from scipy.optimize import brentq
 
+    least = max(1e-12, sqrt(2 * epsilon) - 60)
+    if gaussian_delta(least, epsilon) > delta:
+        return delta * sqrt(2 * pi)
     return float(
         brentq(
             lambda mu: gaussian_delta(mu, epsilon) - delta,
-            max(1e-12, sqrt(2 * epsilon) - 60),
+            least,
             sqrt(2 * epsilon) + 20,
             xtol=1e-300,
             rtol=1e-14,

@@ -61,9 +61,9 @@ class TruncatedGumbel(WordMechanism):
 
 def extent(space: Space) -> tuple[float, float]:
     """The least and the greatest distance between two candidates."""
-    second = space.search().nearest(space.vectors, 2)
+    second = space.search().nearest(space.vectors, min(2, len(space.vectors)))
     # Of duplicates, the row itself may come second.
-    least = euclidean(space.vectors[second[:, 0]], space.vectors[second[:, 1]]).min()
+    least = euclidean(space.vectors[second[:, 0]], space.vectors[second[:, -1]]).min()
     vectors = np.asarray(space.vectors, np.float64)
     squares = np.einsum("vd,vd->v", vectors, vectors)
     step = max(1, (1 << 22) // len(vectors))

@@ -151,7 +151,8 @@ class Vickrey(NoiseMechanism):
 
         def release(vectors: Vectors, draws: Draws) -> Rows:
             sums = noisy(vectors, draws[:, :-1], eta)
-            first, second = search.nearest(sums, 2).T
+            found = search.nearest(sums, min(2, len(space.vectors)))  # of one word it is both
+            first, second = found[:, 0], found[:, -1]
             near = (1 - self.threshold) * euclidean(space.vectors[second], sums)
             far = self.threshold * euclidean(space.vectors[first], sums)
             return np.where(draws[:, -1] * (near + far) < near, first, second)

@@ -28,6 +28,14 @@ def test_gaussian_deviations_are_those_of_the_analytic_law(
     assert Gaussian().size(epsilon) == pytest.approx(2 * deviation, rel=5e-4)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-13, 1e-14), (1e-300, 1e-300), (0.0, 1e-14)])
+def test_below_what_rounding_tells_the_deviation_is_that_of_epsilon_0(
+    epsilon: float, delta: float
+) -> None:
+    """δ(0) = 2·Φ(μ/2) − 1, of a small μ μ·φ(0)."""
+    assert gaussian_mu(epsilon, delta) * stats.norm.pdf(0) == pytest.approx(delta, rel=1e-9, abs=0)
+
+
 def epsilon_of(mu: float) -> float:
     return float(brentq(lambda epsilon: gaussian_delta(mu, epsilon) - 1e-5, 0.0, 1e6, rtol=1e-12))
 

@@ -6,6 +6,7 @@ from rapt.privacy.mechanisms import Space, word_mechanism
 from rapt.privacy.mechanisms.gumbel import _poisson, extent, published_scale
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
+from tests.privacy.mechanisms.conftest import space_of
 
 
 def test_equals_a_plain_replay_of_the_definition(plane: Space) -> None:
@@ -44,3 +45,5 @@ def test_an_eta_without_constants_is_refused(plane: Space) -> None:
     with pytest.raises(RaptError, match=line):
         word_mechanism("truncated-gumbel").sampler(plane, 0.99 * needed)
     word_mechanism("truncated-gumbel").sampler(plane, 1.01 * needed)
+    with pytest.raises(RaptError, match=r"^eta: got 20000, expected a number above inf"):
+        word_mechanism("truncated-gumbel").sampler(space_of(np.ones((1, 2))), 2e4)  # no distance

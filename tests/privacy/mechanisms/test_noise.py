@@ -144,6 +144,12 @@ def test_vickrey_at_its_ends_takes_the_first_or_the_second(
     np.testing.assert_array_equal(released, order[:, place])
 
 
+@pytest.mark.parametrize("name", ["t2t", "vickrey", "rank-neighbours"])
+def test_the_only_word_stays(name: str) -> None:
+    made, alone = word_mechanism(name), space_of(np.ones((1, 2)))
+    assert (made.sampler(alone, 1.0)(alone.vectors, made.draw(stream(0), 1, 2)) == 0).all()
+
+
 def test_rank_neighbours_are_geometric_in_the_rank(plane: Space) -> None:
     """At an η without noise the pivot is the word itself."""
     made, eta = word_mechanism("rank-neighbours", c=2e-7), 1e6
