@@ -47,8 +47,8 @@ class World(NamedTuple):
 
     def posterior(self, prior: Numbers) -> Numbers:
         """P(w|v) under a prior, (W, W), a row for each v."""
-        none = np.zeros(len(prior))
-        return Posterior(csr_array(self.channel.T), none, none, prior).matrix.toarray()
+        none, one = np.zeros(len(prior)), np.zeros(len(prior), np.int64)
+        return Posterior(csr_array(self.channel.T), none, none, prior, one).matrix.toarray()
 
 
 def t2t(places: Numbers, eta: float) -> Numbers:

@@ -50,12 +50,14 @@ class Posterior:
         overall: the share of the rest that each word y of a group is taken to have, float64 (V,).
             It is by how many words led there (Kneser and Ney, 1995).
         prior: π, float64 (V,).
+        group: of each word, int64 (V,).
     """
 
     leads: csr_array
     rest: NDArray[np.float64]
     overall: NDArray[np.float64]
     prior: NDArray[np.float64]
+    group: NDArray[np.int64]
 
     @cached_property
     def matrix(self) -> csr_array:
@@ -75,13 +77,13 @@ class Posterior:
 
     def restricted(self, known: NDArray[np.bool_]) -> Posterior:
         """Without a posterior of the released words y, bool (V,), that are not known."""
-        return replace(self, leads=csr_array(diags_array(known.astype(np.float64)) @ self.leads))
+        leads = csr_array(diags_array(known.astype(np.float64)) @ self.leads)
+        return replace(self, leads=leads, overall=self.overall * known)
 
     def modes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """The most likely w behind words y that are independent releases of it.
 
-        P(w|y, y', …) ∝ π(w)·P(y|w)·P(y'|w)·…, P(y|w) with its share of the rest, among the words w
-        that a draw led to one of them.
+        P(w|y, y', …) ∝ π(w)·P(y|w)·P(y'|w)·…, P(y|w) with its share of the rest.
 
         Args:
             released: rows of the table, int64 (n, k).
@@ -104,7 +106,17 @@ class Posterior:
             score = score.multiply(known + rest)
         score = csr_array(score)
         likeliest = np.asarray(score.argmax(axis=1), np.int64).ravel()
-        return np.where(np.asarray(score.sum(axis=1)).ravel() > 0, likeliest, -1)
+        best = score.max(axis=1).toarray().ravel()
+        # Of the words that no draw led to any of them the best is that of the group. If a draw did
+        # lead it there, its score above is no less.
+        unmet = self.prior * self.rest ** released.shape[1]
+        order = np.lexsort((-unmet, self.group))
+        groups, first = np.unique(self.group[order], return_index=True)
+        own = self.group[released]
+        top = order[first[np.searchsorted(groups, own[:, 0])]]
+        shares = np.where(own == own[:, :1], self.overall[released], 0)
+        other = unmet[top] * shares.prod(axis=1)
+        return np.where(np.maximum(best, other) > 0, np.where(other > best, top, likeliest), -1)
 
     @classmethod
     def of(
@@ -135,7 +147,7 @@ class Posterior:
         rest = np.where(known > 0, np.maximum(0, 1 - known), 0)
         ways = np.where(known > 0, np.maximum(1, np.diff(leads.indptr)), 0)
         overall = ways / np.maximum(_sums(ways, group), 1)
-        posterior = cls(leads, rest, overall, prior)
+        posterior = cls(leads, rest, overall, prior, group)
         counts = np.where(known > 0, 0 if released is None else released, 0)
         return posterior._fitted(counts / counts.sum(), group) if counts.any() else posterior
 

@@ -280,6 +280,30 @@ def test_a_channel_that_knows_little_does_not_turn_the_prior(inside: int, draws:
     assert prior[few].sum() == pytest.approx(frequency[few].sum(), abs=0.03)
 
 
+@pytest.mark.parametrize("releases", [1, 2])
+def test_the_mode_is_that_of_all_words_of_the_group(releases: int) -> None:
+    """Enumerated, also where no draw of the likeliest word led to any y that is released."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1, VERBATIM], [20, 8, 2])
+    counts = np.zeros((20, 30), np.int64)
+    for draws_of in counts:  # eight draws of each word of group 0
+        np.add.at(draws_of, rng.integers(20, size=8), 1)
+    posterior = Posterior.of(channel_of([*range(20)], counts), 1 / np.arange(1.0, 31) ** 2, groups)
+    chance = posterior.leads.toarray() + np.where(
+        groups[:, None] == groups, np.outer(posterior.overall, posterior.rest), 0
+    )
+    released = rng.integers(20, size=(200, releases))
+    scores = posterior.prior * chance[released].prod(axis=1)
+    best = np.where(scores.max(axis=1) > 0, scores.argmax(axis=1), -1)
+    modes = posterior.modes(released)
+    np.testing.assert_array_equal(modes, best)
+    met = posterior.leads.toarray()[released].max(axis=1)[np.arange(200), modes] > 0
+    assert 0 < met.mean() < 1
+    known = np.arange(30) >= 10
+    found = posterior.restricted(known).modes(np.arange(30)[:, None])
+    assert (found[[*range(10), 28, 29]] == -1).all() and (found[10:28] >= 0).all()
+
+
 def test_no_words_have_no_originals(table: EmbeddingTable) -> None:
     posterior = of(Privatizer(table=table, mechanism=T2T(), eta=3.0), np.arange(SIZE))
     assert posterior.modes(np.empty((0, 2), np.int64)).tolist() == []
