@@ -281,6 +281,9 @@ class Ledger:
         if is_new:
             database.execute("INSERT INTO identity VALUES (?)", (identity,))
             database.execute(f"PRAGMA user_version = {VERSION}")
+            # Whatever the first transaction ends with, the key has its ledger.
+            database.execute("COMMIT")
+            database.execute("BEGIN IMMEDIATE")
         elif database.execute("SELECT key FROM identity").fetchone() != (identity,):
             raise RaptError(
                 f"{self._key}: got another key than that of {self.path.name}, expected the one it "

@@ -88,6 +88,14 @@ def test_beyond_the_budget_nothing_is_counted(book: Ledger) -> None:
         assert book.total() == (1, 1, pytest.approx(3))
 
 
+def test_a_first_release_that_is_refused_leaves_a_ledger_that_works(book: Ledger) -> None:
+    with pytest.raises(OverBudget):
+        book.spend("first", of(SECRET), 0.6, budget=checked(1))
+    assert book.total() == (0, 0, 0)
+    book.spend("second", of(SECRET), 0.6, budget=checked(5))
+    assert book.total() == (1, 1, pytest.approx(3))
+
+
 @pytest.mark.parametrize("budget", [0, -1, "nan", "inf", "0x", "-2x", "x", "3 releases", "", "3y"])
 def test_a_budget_is_nats_or_releases_above_zero(budget: float | str) -> None:
     with pytest.raises(RaptError, match=r"^budget: got '.*', expected nats above 0, as 500, or "):
