@@ -15,6 +15,7 @@ import pytest
 
 from rapt import grid, params
 from rapt.data.config import Values
+from rapt.grid import CLEAN
 from rapt.privacy import seeded
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
@@ -133,7 +134,10 @@ def test_a_wrong_value_stops_before_any_other_stage(demo: Workspace) -> None:
 
 
 def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
-    """No column, file, metadata or name with original text, tags, spacing or attributes."""
+    """No column, file, metadata or name with original text, tags, spacing or attributes.
+
+    The clean one, which stays, has the spacing.
+    """
     p = params.load(demo.path / "params.yaml")
     for task in p.sweep.tasks:
         attributes = {
@@ -147,6 +151,8 @@ def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
             columns = {"example_id", "segment", "words"}
             if p.tasks[task].label:
                 columns |= {"label"} | ({"sequence", "plain"} if plain else set())
+            if release.name == CLEAN:
+                columns.add("space_after")
             for path in release.rglob("*"):
                 if path.suffix == ".parquet" and path.stem != "plain":
                     schema = pq.read_schema(path)
