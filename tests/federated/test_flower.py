@@ -337,6 +337,7 @@ def test_processes_over_tls_of_which_one_lies_one_is_killed_and_the_server_as_we
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",  # else flwr keeps what the test waits for to itself
     }
     started: dict[str, subprocess.Popen[bytes]] = {}
 
