@@ -50,9 +50,10 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
     found = prepare(name, p.tasks[name], p.seed)
     for split, count in found.summary["rows"].items():
         if count < p.gate.min_rows:
+            dropped = f" (left out: {found.dropped})" if found.dropped else ""
             raise RaptError(
-                f"gate.min_rows: got {count} rows of tasks.{name} to {split}, expected at least "
-                f"{p.gate.min_rows}. Add rows, or lower it in params.yaml."
+                f"gate.min_rows: got {count} rows of tasks.{name} to {split}{dropped}, expected at "
+                f"least {p.gate.min_rows}. Add rows, or lower it in params.yaml."
             )
     if name in p.sweep.train:
         p.tasks[name].check_enough(name, found.tables["train"], least_class)

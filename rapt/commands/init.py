@@ -130,12 +130,11 @@ def task_block(
     if test:
         sample["test"] = min(test, sample.get("test", test))
     new, p = entered(_rows(sample, there["train"]))
-    summary = found.summary
     prepared(name, p, LEAST_OF_A_CLASS)
     for place in (PARAMS, *([WROTE] if alone else [])):
         with files.atomic(place) as scratch:
             scratch.write_text(new, encoding="utf-8")
-    return "\n".join([_changed(name, p, preset, own), *_lines(name, p, summary, said, full)])
+    return "\n".join([_changed(name, p, preset, own), *_lines(name, p, found, said, full)])
 
 
 def _sample(found: Prepared) -> int:
@@ -166,9 +165,9 @@ def _test_rows(every: Prepared, where: str, least: int, full: bool) -> int:
     """Return the number of evaluation rows of rows that are divided here."""
     rows = sum(every.summary["rows"].values()) + every.summary["dropped"]["not drawn"]
     if rows < 2 * least:
-        dropped = ", ".join(f"{n} {why}" for why, n in every.summary["dropped"].items() if n)
+        dropped = f" ({every.dropped})" if every.dropped else ""
         raise RaptError(
-            f"gate.min_rows: got {rows} rows in {where}{f' ({dropped})' if dropped else ''}, "
+            f"gate.min_rows: got {rows} rows in {where}{dropped}, "
             f"expected at least {2 * least}, {least} for each split. Add rows, or lower it in "
             "params.yaml."
         )
@@ -286,11 +285,9 @@ def _changed(name: str, p: params.Params, preset: str | None, own: bool) -> str:
     )
 
 
-def _lines(
-    name: str, p: params.Params, summary: dict[str, Any], said: list[str], full: bool
-) -> list[str]:
+def _lines(name: str, p: params.Params, found: Prepared, said: list[str], full: bool) -> list[str]:
     """Describe what is read, what runs of it, and the next command."""
-    task, there = p.tasks[name], summary["rows"]
+    task, there = p.tasks[name], found.summary["rows"]
     assert isinstance(task, Classify)  # no other kind is written here
     taken = ", ".join(
         f"{getattr(task.rows, split) or n} of {n} rows to {split}" for split, n in there.items()
@@ -299,14 +296,14 @@ def _lines(
     if task.label:
         columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
     columns += [f"attribute {how.column}" for how in task.inferred.values()]
-    dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
     tuners = " and ".join([*p.sweep.tuners, *p.sweep.probes])
     tuned = f"; tuned with {tuners}" if task.label else ""
     first = "" if full else "A first result: "
-    if halves := summary.get("halves"):
+    if halves := found.summary.get("halves"):
         said = [*said, f"{halves} halves of surrogate pairs became U+FFFD."]
     return [
-        f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
+        f"It reads {', '.join(columns)}."
+        + (f" Left out: {found.dropped}." if found.dropped else ""),
         *said,
         f"{first}{taken}{tuned}.",
         *([] if full else ["In full: the same command with --full."]),

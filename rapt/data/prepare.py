@@ -32,6 +32,11 @@ class Prepared:
     tables: dict[str, pa.Table]
     summary: dict[str, Any]
 
+    @property
+    def dropped(self) -> str:
+        """The rows that were left out, for a message: "6 empty text, 80 not drawn"."""
+        return ", ".join(f"{n} {why}" for why, n in self.summary["dropped"].items() if n)
+
     def write(self, folder: Path) -> None:
         """Write train.parquet, test.parquet and summary.json."""
         for split, table in self.tables.items():

@@ -182,11 +182,14 @@ def test_rows_without_a_class_are_counted_and_numbered(shipped: str, missing: st
     assert Path("params.yaml").read_text() == shipped
 
 
-@pytest.mark.parametrize("texts", [99, 30])
-def test_too_few_rows_name_their_key(texts: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "texts", "left_out"),
+    [(99, 99, ""), (200, 30, r"\(left out: \d+ training text also in the evaluation split\), ")],
+)
+def test_too_few_rows_name_their_key(rows: int, texts: int, left_out: str) -> None:
     """99 rows, and 200 copies of 30 texts, each of which stands in one split alone."""
-    rows = 99 if texts == 99 else 200
-    with pytest.raises(RaptError, match=r"^gate\.min_rows: got \d+ rows .*expected at least "):
+    message = rf"^gate\.min_rows: got \d+ rows .*{left_out}expected at least "
+    with pytest.raises(RaptError, match=message):
         task_block(write("a.csv", "text", *(f"some words {i % texts}" for i in range(rows))))
 
 
