@@ -118,6 +118,7 @@ def test_readme_begins_with_ones_own_data(demo: Workspace, tmp_path: Path) -> No
 def quickly(params: dict[str, Any]) -> None:
     """Reduce the size of the params that were written."""
     few_draws(params)
+    params["sweep"] |= {"etas": [75], "tune_at": [75]}
     params["seeds"] = 1
     params.setdefault("train", {})["epochs"] = 1
 
