@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from peft import (
@@ -22,10 +23,10 @@ from rapt.tuning import backbones
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.tuning.tuners import Lora, PrefixTuning, PromptTuning, PTuning
+    from rapt.tuning.tuners import BitFit, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
 
 
-def full(backbone: PreTrainedModel, tuner: str = "full") -> PreTrainedModel:
+def full(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel:
     """Return the backbone as it is, to be tuned whole.
 
     Raises:
@@ -33,19 +34,19 @@ def full(backbone: PreTrainedModel, tuner: str = "full") -> PreTrainedModel:
     """
     if backbone.config.is_encoder_decoder and not backbones.writes(backbone):
         raise RaptError(
-            f"tuner: got {tuner} for the encoder of {backbone.config.model_type}, which is not "
-            "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
+            f"tuner: got {tuner.type} for the encoder of {backbone.config.model_type}, which is "
+            "not saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
         )
     return backbone
 
 
-def biases(backbone: PreTrainedModel) -> PreTrainedModel:
+def biases(backbone: PreTrainedModel, tuner: BitFit) -> PreTrainedModel:
     """Return the backbone, of which only the biases learn.
 
     Raises:
         RaptError: it has none, or is an encoder that is not saved alone.
     """
-    full(backbone, "bitfit").requires_grad_(False)
+    full(backbone, tuner).requires_grad_(False)
     found = [w for name, w in backbone.named_parameters() if name.rpartition(".")[2] == "bias"]
     if not found:
         raise RaptError(
@@ -106,6 +107,16 @@ def prefix_tuning(backbone: PreTrainedModel, tuner: PrefixTuning) -> PeftModel:
     shape = _shape(backbone) | {"token_dim": heads * (each or config.hidden_size // heads)}
     prefix = PrefixTuningConfig(task_type=_task(backbone), num_virtual_tokens=tuner.tokens, **shape)
     return _adapted(backbone, tuner.type, prefix)
+
+
+MAKE: dict[str, Callable[[PreTrainedModel, Any], PreTrainedModel | PeftModel]] = {
+    "full": full,
+    "bitfit": biases,
+    "lora": lora,
+    "prompt-tuning": prompt_tuning,
+    "p-tuning": p_tuning,
+    "prefix-tuning": prefix_tuning,
+}
 
 
 def _adapted(backbone: PreTrainedModel, name: str, config: PeftConfig) -> PeftModel:

@@ -29,11 +29,11 @@ from torch import Tensor
 
 from rapt.tuning.accounting import noise_for, spent
 from rapt.tuning.gradients import GradientStep, finest
+from rapt.tuning.strategies import Clipping, Private, Strategy
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.tuning.ghost import Ghost
-    from rapt.tuning.strategies import Clipping, Private
     from rapt.tuning.trainer import Trainer
 
 # What AUTO-S adds to a norm, and DP-PSAC's r.
@@ -45,7 +45,7 @@ TEXTS_OF_AUTHOR = 16  # in a step, drawn anew: these are read at once
 CLIP = "gradient.clip"  # in a checkpoint
 
 
-class PrivateGradients:
+class PrivateGradients(Strategy):
     """The private gradients of one run.
 
     Attributes:
@@ -56,6 +56,9 @@ class PrivateGradients:
         at_a_time: 1 where the gradients of single texts are computed one by one; None: Opacus
             computes those of many at once, or `ghost` their norms and sum.
     """
+
+    at_a_time: int | None = None
+    ghost: Ghost | None = None
 
     def __init__(
         self, how: Private, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
@@ -110,7 +113,6 @@ class PrivateGradients:
         apart = not run.train.gradient_checkpointing and not run.denoising
         by_layer = run.tuner.by_layer and apart
         self.by_layer = by_layer and self.authors is None
-        self.ghost: Ghost | None = None
         if apart and not by_layer and run.tuner.learns == "backbone" and self.authors is None:
             from rapt.tuning.ghost import proved  # it imports models, which a server lacks
 
@@ -145,8 +147,7 @@ class PrivateGradients:
     def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Cut a batch by size; by authors, where these are the unit."""
         if self.authors is None:
-            for start in range(0, len(rows), size):
-                part = rows[start : start + size]
+            for part in super().parts(rows, size):
                 if self.ghost:
                     self.ghost.begin(len(part))
                 yield part

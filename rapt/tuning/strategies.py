@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, model_validator
 
@@ -24,77 +24,30 @@ if TYPE_CHECKING:
 Clipping = Literal["flat", "automatic", "stable", "quantile"]
 
 
-class Strategy(Protocol):
+class Strategy(ABC):
     """How the gradients of one run come about, step by step."""
 
     @property
     def at_a_time(self) -> int | None:
         """Texts whose gradient is computed at once, at most; None: as memory has room."""
+        return None
 
     def batches(
         self, lengths: Sequence[int], size: int, generator: torch.Generator
     ) -> Iterator[list[int]]:
-        """Yield the rows of each batch of an epoch.
+        """Yield the rows of each batch of an epoch: random, but of texts alike in length.
 
         Args:
             lengths: of the split's texts, in tokens.
             size: texts in a batch.
             generator: of the order.
         """
-
-    def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-        """Cut a batch into the rows whose gradient is computed at once, `size` as memory has room.
-
-        Args:
-            rows: of the batch.
-            size: texts in a part.
-        """
-
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch, on all weights that learn."""
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """Return what a checkpoint keeps of it between two steps."""
-
-    def resume(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Take back what `state` returned, from a checkpoint's tensors."""
-
-    def statement(self) -> dict[str, float]:
-        """Return what the training promises about its texts (`CellResult.training`)."""
-
-
-class Gradient(Section, ABC):
-    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
-
-    type: str
-
-    @property
-    def at_a_time(self) -> int | None:
-        """Return no limit."""
-        return None
-
-    def prepared(
-        self, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
-    ) -> Strategy:
-        """Return the strategy of one run.
-
-        Args:
-            trainer: of the run.
-            texts: that it tunes on.
-            authors: the number of each text's author; None: authors are not known.
-        """
-        return self
-
-    def batches(
-        self, lengths: Sequence[int], size: int, generator: torch.Generator
-    ) -> Iterator[list[int]]:
-        """Yield the rows of each batch of an epoch: random, but of texts alike in length."""
         from rapt.tuning.batches import shuffled
 
         return shuffled(lengths, size, generator)
 
     def parts(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-        """Cut a batch into parts of this size."""
+        """Cut a batch into the rows whose gradient is computed at once, `size` as memory allows."""
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
     @abstractmethod
@@ -102,15 +55,30 @@ class Gradient(Section, ABC):
         """Begin the gradient of one batch, on all weights that learn."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return nothing."""
+        """Return what a checkpoint keeps of it between two steps."""
         return {}
 
-    def resume(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Take nothing back."""
+    def resume(self, tensors: Mapping[str, torch.Tensor]) -> None:  # noqa: B027, most keep nothing
+        """Take back what `state` returned, from a checkpoint's tensors."""
 
     def statement(self) -> dict[str, float]:
-        """Return that nothing is promised."""
+        """Return what the training promises about its texts (`CellResult.training`)."""
         return {}
+
+
+class Gradient(Section, Strategy):
+    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
+
+    type: str
+
+    def prepared(
+        self, trainer: Trainer, texts: int, authors: Sequence[int] | None = None
+    ) -> Strategy:
+        """Return the strategy of one run, which tunes on so many texts.
+
+        `authors` has the number of each text's author; None: authors are not known.
+        """
+        return self
 
 
 class Plain(Gradient):
