@@ -273,23 +273,13 @@ def trainer_of(run: Run) -> tuple[Trainer, Reader]:
     """
     import torch
 
-    from rapt.tuning.inference_spec import layer_of
-    from rapt.tuning.inputs import Reader
-    from rapt.tuning.model import adapt, load_backbone
+    from rapt.tuning.model import adapt
+    from rapt.tuning.train import backbone_of
     from rapt.tuning.trainer import Trainer
 
     torch.set_num_threads(1)  # with more, sums depend on the number of threads
     torch.manual_seed(run.seed)
-    backbone, tokenizer = load_backbone(
-        run.backbone,
-        run.quantize,
-        run.frozen,
-        run.encoder,
-        writes=run.kind.is_language_model,
-        causal=run.kind.is_causal,
-        layer=layer_of(files.read_json(paths.statement(run.release))),
-    )
-    reader = Reader(tokenizer, run.train.max_tokens, run.decoding.chat)
+    backbone, reader = backbone_of(run, files.read_json(paths.statement(run.release)))
     model = run.kind.model(adapt(backbone, run.tuner), reader, run.train.precision)
     return Trainer(run, model, reader.pad), reader
 

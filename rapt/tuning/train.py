@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from rapt import paths
 from rapt.results.cells import SeedResult
@@ -53,17 +53,9 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     first, frozen = runs[0], None
     trained: list[Trained] = []
     statement = files.read_json(paths.statement(first.release))
-    layer = inference_spec.layer_of(statement)
     if first.frozen is not None:
         torch.manual_seed(first.seed)
-        frozen = load_backbone(
-            first.backbone,
-            first.quantize,
-            first.frozen,
-            writes=first.kind.is_language_model,
-            causal=first.kind.is_causal,
-            layer=layer,
-        )
+        frozen = backbone_of(first, statement)
     for run in runs:
         line = RaptError(
             f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, "
@@ -72,6 +64,21 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
         with memory_lacks(line), tf32():  # a step handles its own
             trained += _trained(run, statement, frozen)
     return trained
+
+
+def backbone_of(run: Run, statement: Mapping[str, Any]) -> tuple[PreTrainedModel, Reader]:
+    """Load the backbone of a run on a release with this statement, and how it reads texts."""
+    backbone, tokenizer = load_backbone(
+        run.backbone,
+        run.quantize,
+        run.frozen,
+        run.encoder,
+        run.kind.is_language_model,
+        run.kind.is_causal,
+        inference_spec.layer_of(statement),
+    )
+    apart = translates(backbone)
+    return backbone, Reader(tokenizer, run.train.max_tokens, run.decoding.chat, apart)
 
 
 @contextmanager
@@ -91,28 +98,17 @@ def tf32() -> Iterator[None]:
 
 
 def _trained(
-    run: Run,
-    statement: dict[str, Any],
-    frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None,
+    run: Run, statement: Mapping[str, Any], frozen: tuple[PreTrainedModel, Reader] | None
 ) -> list[Trained]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     kind, data = run.kind, paths.seed(run.release, run.k)
     if frozen:
-        backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
+        backbone, reader = sharing_weights(frozen[0]), frozen[1]
     else:
-        writes, causal = kind.is_language_model, kind.is_causal
-        backbone, tokenizer = load_backbone(
-            run.backbone,
-            encoder=run.encoder,
-            writes=writes,
-            causal=causal,
-            layer=inference_spec.layer_of(statement),
-        )
+        backbone, reader = backbone_of(run, statement)
     known = sampler = None
     if run.denoising:
-        known, sampler = reading(run.denoising, backbone, tokenizer)
-    apart = translates(backbone)
-    reader = Reader(tokenizer, run.train.max_tokens, run.decoding.chat, apart)
+        known, sampler = reading(run.denoising, backbone, reader.tokenizer)
     splits, redacted = {}, None
     for name in ("train", "test"):
         columns, vectors = read_columns(data / f"{name}.parquet", known)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,14 @@ from rapt.federated import client, flower
 from rapt.federated.flower import Content
 from rapt.federated.laws import Law, Weights
 from rapt.federated.server import SavedServer, Server, encoded
+from rapt.kinds.generate import Generate
 from rapt.tuning.model import load
 from rapt.tuning.tuners import Federated
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.tuning.conftest import backbone as backbone
 from tests.tuning.conftest import release as release
+from tests.tuning.test_writing import translators as translators
 
 WEIGHTS = {"a": torch.zeros(2, 2), "b": torch.ones(2)}
 HOW = Federated(clients=8, rounds=2, rate=1.0, clip=2.0)
@@ -219,6 +222,14 @@ def test_a_project_that_does_not_suit_is_refused(project: dict[str, Any]) -> Non
     content: Content = {"round": 0, "client": 0, "weights": encoded(WEIGHTS)}
     with pytest.raises(RaptError, match="got 2 weights with other names"):
         flower.change(project, {"release": project["release"]}, content)
+
+
+def test_a_decoder_of_its_own_is_told_its_texts_apart(
+    project: dict[str, Any], translators: dict[str, Path]
+) -> None:
+    run, _ = flower.run_of(project, Path(project["release"]))
+    run = replace(run, backbone=translators["t5"], kind=Generate())
+    assert flower.trainer_of(run)[1].apart
 
 
 def test_only_its_apps_need_flower() -> None:

@@ -83,7 +83,7 @@ def test_frozen_weights_are_loaded_once(
 def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tuner: str) -> None:
     first, second = seeds(tuner)
     wild = replace(first, tuner=first.tuner.model_copy(update={"learning_rate": 1e30}))
-    frozen = load_backbone(first.backbone)
+    frozen = module.backbone_of(first, STATEMENT)
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
     with pytest.raises(RaptError, match="got a loss that is not a number"):
@@ -212,7 +212,7 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: Pair) -> None:
     first, second = seeds("lora")
-    frozen = load_backbone(first.backbone, None, first.frozen)
+    frozen = module.backbone_of(first, STATEMENT)
     module._trained(first, STATEMENT, frozen)
     places = [weight.data_ptr() for weight in frozen[0].parameters()]
     module._trained(second, STATEMENT, frozen)
