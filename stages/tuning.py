@@ -86,7 +86,6 @@ def run_of(
         encoder=backbone.encoder,
         tuner=tuner,
         reconstruction=p.method(factors["method"]).reconstruction,
-        denoising=None,
         train=p.train,
         adapter=paths.seed(adapters, k),
         kind=kind,

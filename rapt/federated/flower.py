@@ -255,8 +255,6 @@ def run_of(config: Mapping[str, Any], release: Path) -> tuple[Run, Federated]:
         backbone_sha256=None if backbone.pretrained else backbone.sha256,
         encoder=backbone.encoder,
         tuner=tuner,
-        reconstruction=None,
-        denoising=None,
         train=p.train,
         adapter=Path(),  # the server writes one at the end
         kind=kind_of(files.read_json(paths.statement(release))),

@@ -71,10 +71,7 @@ class Generator(Synthesizer):
             backbone=draw.folder,
             backbone_name=self.model,
             backbone_sha256=self.sha256,
-            encoder=None,
             tuner=tuner,
-            reconstruction=None,
-            denoising=None,
             train=TrainConfig(
                 epochs=self.epochs, batch_size=self.batch_size, precision=self.precision
             ),

@@ -292,14 +292,14 @@ class Run:
     seed: int
     backbone: Path
     backbone_name: str
-    backbone_sha256: str | None
-    encoder: BiLstm | None
     tuner: Tuner
-    reconstruction: Reconstruction | None
-    denoising: Denoising | None
     train: TrainConfig
     adapter: Path
     kind: Kind
+    backbone_sha256: str | None = None
+    encoder: BiLstm | None = None
+    reconstruction: Reconstruction | None = None
+    denoising: Denoising | None = None
     decoding: Decoding = field(default_factory=Decoding)
     fitting: Fit | None = None
     beside: bool = False

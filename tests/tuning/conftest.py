@@ -144,14 +144,9 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         seed=0,
         backbone=backbone,
         backbone_name="tiny",
-        backbone_sha256=None,
-        encoder=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
-        reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
-        denoising=None,
-        train=TrainConfig(
-            epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
-        ),
+        reconstruction=Reconstruction(head_size=8),
+        train=TrainConfig(epochs=3, batch_size=8, max_tokens=16),
         adapter=tmp_path / "adapter",
         kind=Classify(("no", "yes")),
     )
