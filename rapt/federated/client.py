@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rapt.federated.laws import Weights
-from rapt.tuning.checkpoints import NoCheckpoint
+from rapt.tuning.checkpoints import NoCheckpoint, give
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Split
 from rapt.tuning.trainer import Trainer
@@ -26,13 +26,6 @@ def learned(trainer: Trainer) -> Weights:
     return {name: weight.detach().cpu().clone() for name, weight in trainer.learning().items()}
 
 
-def begin_at(trainer: Trainer, weights: Weights) -> None:
-    """Give a model the server's weights."""
-    with torch.no_grad():
-        for name, weight in trainer.learning().items():
-            weight.copy_(weights[name])
-
-
 def update(trainer: Trainer, split: Split, weights: Weights, seed: int) -> dict[str, Tensor]:
     """Return how the weights change by a client's steps on its texts.
 
@@ -42,7 +35,7 @@ def update(trainer: Trainer, split: Split, weights: Weights, seed: int) -> dict[
         weights: the server's, float32.
         seed: of the order and of dropout.
     """
-    begin_at(trainer, weights)
+    give(trainer.learning(), weights)
     torch.manual_seed(seed)
     trainer.take_steps(split, NoCheckpoint())
     return {name: value - weights[name] for name, value in learned(trainer).items()}

@@ -151,13 +151,14 @@ def _serve(config: Mapping[str, Any], nodes: Nodes, out: Path) -> None:
     from rapt.federated.laws import Law
     from rapt.federated.server import SavedServer
     from rapt.tuning import inference_spec
+    from rapt.tuning.checkpoints import give
     from rapt.tuning.model import save
 
     run, how = run_of(config, Path(config["release"]))
     trainer, _ = trainer_of(run)
     server = SavedServer(Law.of(how), client.learned(trainer), out / "state.safetensors")
     play(server, nodes, float(config["seconds"]))
-    client.begin_at(trainer, server.weights)
+    give(trainer.learning(), server.weights)
     with files.atomic(out / "adapter") as scratch:
         save(trainer.model, scratch, run.backbone_name)
         statement = files.read_json(paths.statement(run.release))

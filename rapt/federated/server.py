@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from rapt.federated.laws import Law, Noise, Weights, check, clipped, generator, norm
+from rapt.tuning.checkpoints import DAMAGED, Kept, read
 from rapt.tuning.private import followed
 from rapt.utils import files
 from rapt.utils.errors import RaptError, described
@@ -95,7 +96,7 @@ class Server:
         self._updates.clear()
         self._within.clear()
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def state(self) -> Kept:
         """Return what the next round depends on, but for the law and the secret."""
         return self.weights, {"at": {"step": self.round}, "clip": self.clip}
 
@@ -149,12 +150,10 @@ def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in weights.items()}
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read(path: Path) -> Kept:
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads(file.metadata()["facts"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        return read(path)
+    except DAMAGED as error:
         raise RaptError(
             f"{path}: got a damaged state ({described(error)}), expected a whole one. Restore it. "
             "To begin anew spends anew."

@@ -13,7 +13,7 @@ import numpy as np
 from rapt.federated import client
 from rapt.federated.laws import Law, generator
 from rapt.federated.server import Server
-from rapt.tuning.checkpoints import Checkpoint
+from rapt.tuning.checkpoints import Checkpoint, give
 from rapt.tuning.inputs import Split
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Federated
@@ -73,7 +73,7 @@ class Simulation:
                 checkpoint.save(*server.state())
                 progress.update()
         trainer.run = run
-        client.begin_at(trainer, server.weights)
+        give(trainer.learning(), server.weights)
         trainer.steps = how.rounds
         return {}
 

@@ -26,6 +26,9 @@ from rapt.utils.errors import RaptError, described
 
 ROOMS = ("federated", "kinds", "tuning")  # whose code trains
 SECONDS = 600  # between checkpoints within an epoch; there is one at the end of each, too
+DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # of a file that is
+Weights = Mapping[str, torch.nn.Parameter]  # that learn, by name
+Kept = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and facts that are JSON-serializable
 
 
 @dataclass
@@ -92,7 +95,7 @@ class Saved:
             save_file(tensors, scratch, {"facts": json.dumps(facts)})
         self._saved = time.monotonic()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> Kept | None:
         """Load the checkpoint's tensors and facts; None: there is no checkpoint.
 
         Raises:
@@ -101,10 +104,8 @@ class Saved:
         if not self.path.exists():
             return None
         try:
-            with safe_open(self.path, "pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                return tensors, json.loads(file.metadata()["facts"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            return read(self.path)
+        except DAMAGED as error:
             raise RaptError(
                 f"{self._name}: got a damaged checkpoint of {self.step()} "
                 f"({described(error)}), expected a whole one. Remove it to train from the "
@@ -135,6 +136,13 @@ class NoCheckpoint(Checkpoint):
 
     def load(self) -> None:
         """Return that there is none."""
+
+
+def read(path: Path) -> Kept:
+    """Read what `Saved.save` or a federated server wrote; one of DAMAGED: the file is damaged."""
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return tensors, json.loads(file.metadata()["facts"])
 
 
 def _step(damaged: Path) -> str:
@@ -195,24 +203,42 @@ def set_generators(device: torch.device, states: Mapping[str, Tensor]) -> None:
         torch.get_device_module(device).set_rng_state(states["rng.device.0"])
 
 
-def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """Return an optimizer's tensors by name, and its groups, which are JSON-serializable."""
+def give(learning: Weights, values: Mapping[str, Tensor], prefix: str = "") -> None:
+    """Give weights the values of their names behind a prefix."""
+    with torch.no_grad():
+        for name, weight in learning.items():
+            weight.copy_(values[f"{prefix}{name}"])
+
+
+def state_of(
+    learning: Weights, optimizer: torch.optim.Optimizer, schedule: Any, device: torch.device
+) -> Kept:
+    """Return what the next step of a training depends on."""
     state = optimizer.state_dict()
     tensors = {
         f"optimizer.{weight}.{name}": value
         for weight, values in state["state"].items()
         for name, value in values.items()
     }
-    return tensors, state["param_groups"]
+    tensors |= {f"weight.{name}": weight for name, weight in learning.items()} | generators(device)
+    return tensors, {"groups": state["param_groups"], "schedule": schedule.state_dict()}
 
 
-def unflat(
-    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], groups: list[dict[str, Any]]
+def resume(
+    kept: Kept,
+    learning: Weights,
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+    device: torch.device,
 ) -> None:
-    """Load the state that `flat` returned into an optimizer."""
+    """Go on from what `state_of` returned."""
+    tensors, facts = kept
+    give(learning, tensors, "weight.")
     state: dict[int, dict[str, Tensor]] = {}
     for path, tensor in tensors.items():
         if path.startswith("optimizer."):
             _, weight, name = path.split(".")
             state.setdefault(int(weight), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    optimizer.load_state_dict({"state": state, "param_groups": facts["groups"]})
+    schedule.load_state_dict(facts["schedule"])
+    set_generators(device, tensors)

@@ -26,7 +26,7 @@ from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.privatizer import Privatizer, WordVectorPrivatizer
 from rapt.privacy.streams import stream
-from rapt.tuning.checkpoints import Saved, flat, generators, set_generators, unflat
+from rapt.tuning.checkpoints import Saved, give, resume, state_of
 from rapt.tuning.config import Pretraining
 from rapt.tuning.loading import load_tokenizer
 from rapt.utils.device import device
@@ -347,13 +347,8 @@ class Pretrainer:
         start, every = 0, max(1, how.steps // how.checks)
         if saved := checkpoint.load():
             tensors, facts = saved
-            with torch.no_grad():
-                for name, weight in learning.items():
-                    weight.copy_(tensors[f"weight.{name}"])
+            resume(saved, learning, optimizer, schedule, self.device)
             best = {n: tensors[f"best.{n}"] for n in learning if f"best.{n}" in tensors}
-            unflat(optimizer, tensors, facts["groups"])
-            schedule.load_state_dict(facts["schedule"])
-            set_generators(self.device, tensors)
             start, checks = facts["at"]["step"], facts["checks"]
         with counter("pretraining", how.steps, "step") as progress:
             progress.update(start)
@@ -379,15 +374,10 @@ class Pretrainer:
                     checks.append({"step": step + 1, "score": score} | found)
                 elif not checkpoint.due():
                     continue
-                tensors, groups = flat(optimizer)
-                tensors |= {f"weight.{name}": weight for name, weight in learning.items()}
+                tensors, facts = state_of(learning, optimizer, schedule, self.device)
                 tensors |= {f"best.{name}": weight for name, weight in best.items()}
-                tensors |= generators(self.device)
-                facts = {"at": {"step": step + 1}, "groups": groups, "checks": checks}
-                checkpoint.save(tensors, facts | {"schedule": schedule.state_dict()})
-        with torch.no_grad():
-            for name, weight in learning.items():
-                weight.copy_(best[name])
+                checkpoint.save(tensors, facts | {"at": {"step": step + 1}, "checks": checks})
+        give(learning, best)
         return checks
 
     def fit_head(self) -> None:

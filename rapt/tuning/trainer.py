@@ -19,10 +19,10 @@ from rapt.tuning.checkpoints import (
     Checkpoint,
     Position,
     Saved,
-    flat,
     generators,
+    resume,
     set_generators,
-    unflat,
+    state_of,
 )
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
@@ -182,25 +182,18 @@ class Trainer:
 
     def _save(self, checkpoint: Saved, at: Position, order: Tensor) -> None:
         """Save the state on which the next step depends."""
-        tensors, groups = flat(self.optimizer)
-        tensors |= {f"weight.{name}": weight for name, weight in self.learning().items()}
-        tensors |= generators(self.device) | {"rng.order": order} | self.gradient.state()
-        facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
-        checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
+        tensors, facts = state_of(self.learning(), self.optimizer, self.schedule, self.device)
+        tensors |= {"rng.order": order} | self.gradient.state()
+        checkpoint.save(tensors, facts | {"at": asdict(at), "micro_batch": self.micro_batch})
 
     def _resumed(self, checkpoint: Saved, order: torch.Generator) -> Position | None:
         """Restore the state of a checkpoint, if there is one."""
         if (saved := checkpoint.load()) is None:
             return None
         tensors, facts = saved
-        with torch.no_grad():
-            for name, weight in self.learning().items():
-                weight.copy_(tensors[f"weight.{name}"])
-        unflat(self.optimizer, tensors, facts["groups"])
-        self.schedule.load_state_dict(facts["schedule"])
+        resume(saved, self.learning(), self.optimizer, self.schedule, self.device)
         self.gradient.resume(tensors)
         self.micro_batch = facts["micro_batch"]
-        set_generators(self.device, tensors)
         order.set_state(tensors["rng.order"])
         return Position(**facts["at"])
 
