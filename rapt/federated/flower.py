@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rapt import models, params, paths
 from rapt.utils import files
@@ -33,24 +33,49 @@ RECORD = "rapt"  # its name in Flower's messages
 LOG = logging.getLogger("flwr")  # which `flwr log` shows
 
 
-class Nodes(Protocol):
-    """The machines of the clients, by the number that Flower gives to each."""
+class Nodes:
+    """The machines of the clients, by the number that Flower gives to each.
+
+    It checks their signatures; `clients` has the client of each public key.
+    """
+
+    def __init__(self, grid: Any, clients: Mapping[bytes, int]) -> None:
+        self._grid, self._clients = grid, clients
+        self._strange: set[int] = set()
 
     def online(self) -> Mapping[int, int]:
         """Return the client of each node that is connected."""
+        found = {node.node_id: node.public_key for node in self._grid.get_nodes()}
+        strange = {node for node, key in found.items() if key not in self._clients}
+        for node in strange - self._strange:
+            LOG.warning("node %d: got a key of no client, expected one. It is not asked.", node)
+        self._strange |= strange
+        return {node: self._clients[key] for node, key in found.items() if node not in strange}
 
     def ask(
         self, contents: Mapping[int, Content], seconds: float
     ) -> Iterator[tuple[int, Content | None]]:
-        """Ask nodes how the weights change, and yield each one's answer as it comes.
+        """Send each node its message, and yield each node with its answer as it comes.
 
-        Args:
-            contents: of the messages, by node.
-            seconds: after which nobody waits any longer.
-
-        Yields:
-            the node, and its answer; None: an error, or another program's message.
+        An answer is None where it is an error or another program's message. After so many seconds
+        nobody waits any longer.
         """
+        from flwr.app import ConfigRecord, Message, RecordDict
+
+        sent = [
+            Message(RecordDict({RECORD: ConfigRecord(dict(content))}), node, "train")
+            for node, content in contents.items()
+        ]
+        # By the message, as a node might write another's number on its answer.
+        ids = zip(self._grid.push_messages(sent), contents, strict=True)
+        waiting = {message: node for message, node in ids if message}
+        end = time.monotonic() + seconds
+        while waiting and time.monotonic() < end:
+            for reply in self._grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:  # its first answer
+                    yield node, None if reply.has_error() else _read(reply)
+            time.sleep(1)
 
 
 def play(server: Server, nodes: Nodes, seconds: float) -> None:
@@ -293,47 +318,14 @@ def __getattr__(name: str) -> Any:
 
 
 def _server_app() -> Any:
-    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.app import Context
     from flwr.serverapp import Grid, ServerApp
-
-    class OfGrid:
-        """The nodes that Flower knows, whose signatures it checks."""
-
-        def __init__(self, grid: Grid, clients: Mapping[bytes, int]) -> None:
-            self._grid, self._clients = grid, clients
-            self._strange: set[int] = set()
-
-        def online(self) -> Mapping[int, int]:
-            found = {node.node_id: node.public_key for node in self._grid.get_nodes()}
-            strange = {node for node, key in found.items() if key not in self._clients}
-            for node in strange - self._strange:
-                LOG.warning("node %d: got a key of no client, expected one. It is not asked.", node)
-            self._strange |= strange
-            return {node: self._clients[key] for node, key in found.items() if node not in strange}
-
-        def ask(
-            self, contents: Mapping[int, Content], seconds: float
-        ) -> Iterator[tuple[int, Content | None]]:
-            sent = [
-                Message(RecordDict({RECORD: ConfigRecord(dict(content))}), node, "train")
-                for node, content in contents.items()
-            ]
-            # By the message, as a node might write another's number on its answer.
-            ids = zip(self._grid.push_messages(sent), contents, strict=True)
-            waiting = {message: node for message, node in ids if message}
-            end = time.monotonic() + seconds
-            while waiting and time.monotonic() < end:
-                for reply in self._grid.pull_messages(list(waiting)):
-                    node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                    if node is not None:  # its first answer
-                        yield node, None if reply.has_error() else _read(reply)
-                time.sleep(1)
 
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(context.run_config, OfGrid(grid, numbered(str(context.run_config["keys"]))))
+        serve(context.run_config, Nodes(grid, numbered(str(context.run_config["keys"]))))
 
     return app
 

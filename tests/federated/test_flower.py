@@ -43,7 +43,7 @@ WEIGHTS = {"a": torch.zeros(2, 2), "b": torch.ones(2)}
 HOW = Federated(clients=8, rounds=2, rate=1.0, clip=2.0)
 
 
-class Answers:
+class Answers(flower.Nodes):
     """Clients that answer by a function of the node and the message; KeyError: none comes."""
 
     def __init__(self, answer: Callable[[int, Content], Content | None], *clients: int) -> None:
