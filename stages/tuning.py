@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
-from rapt.kinds import kind_of, outcome
+from rapt.kinds import kind_of
 from rapt.kinds.base import Kind
 from rapt.results import cells
 from rapt.tuning.config import Denoising, PosteriorTarget, Run
@@ -41,15 +41,16 @@ def tune(
             if isinstance(of, PosteriorTarget):
                 runs = [replace(run, reconstruction=of) for run in runs]
         trained = train_cell(runs)
-    found = outcome.write(task, paths.predictions(kind, name), release, p.train, trained)
+    predictions = paths.predictions(kind, name)
+    counts, intervals, baselines = task.write_all(predictions, release, p.train, trained)
     cell.write(
         protection=statement["protection"],
         training=trained[0].training,
         seeds=[one.result for one in trained],
-        intervals=found.intervals,
+        intervals=intervals,
         device=", ".join(sorted({one.device for one in trained})),
-        counts=found.counts,
-        baselines=found.baselines,
+        counts=counts,
+        baselines=baselines,
     )
     for one in trained:  # only now: a killed stage resumes from them
         if one.checkpoint:

@@ -47,7 +47,7 @@ ELSEWHERE = {
     # The suites that run over the registries of kinds of task.
     **{
         f"rapt/kinds/{module}.py": "tests/kinds/test_kinds.py"
-        for module in ("__init__", "base", "choose", "classify", "generate", "messages", "outcome")
+        for module in ("__init__", "base", "choose", "classify", "generate", "messages")
     },
     **{
         f"rapt/tasks/{module}.py": "tests/tasks/test_tasks.py"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from rapt.tuning.config import Decoding, Precision
+    from rapt.tuning.config import Decoding, Precision, TrainConfig, Trained
     from rapt.tuning.inputs import Reader, Split
     from rapt.tuning.model import TaskModel
 
@@ -172,6 +172,26 @@ class Kind(ABC):
         Returns:
             intervals by metric, and baselines: the score of a trivial answer.
         """
+
+    def write_all(
+        self, path: Path, release: Path, train: TrainConfig, trained: Sequence[Trained]
+    ) -> tuple[dict[str, int], Intervals, dict[str, float]]:
+        """Write what the models of all seeds answered; return the splits' sizes, and as `write`.
+
+        `train` says which training rows of the release were held out.
+        """
+        from rapt import paths
+        from rapt.utils import files
+
+        columns = ["example_id", *([self.target] if self.target else [])]
+        every, test = (
+            files.read_parquet(paths.seed(release, 0) / f"{split}.parquet", columns)
+            for split in ("train", "test")
+        )
+        held = train.holds_out(len(every))
+        rows = {"tuned": every.filter([not out for out in held]), "train": every.filter(held)}
+        answers = self.write(path, rows | {"test": test}, [one.answers for one in trained])
+        return {"train": len(every), "test": len(test)}, *answers
 
     def as_json(self, answer: Any) -> dict[str, Any]:
         """Return an answer as `rapt predict --json` prints it."""

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rapt import paths
-from rapt.kinds import KINDS, kind_of, outcome
+from rapt.kinds import KINDS, kind_of
 from rapt.kinds.base import Kind
 from rapt.kinds.messages import Text
 from rapt.results.cells import SeedResult
@@ -229,21 +229,18 @@ def test_what_was_answered_is_written_and_scored(
 ) -> None:
     run, answers, metrics = tuned[name]
     path = tmp_path / "predictions.parquet"
-    found = outcome.write(run.kind, path, run.release, run.train, [one(run, tuned[name])] * 2)
-    assert found.counts == {"train": ROWS, "test": ROWS}
+    trained = [Trained(SeedResult(seed=0, metrics=metrics), answers, "cpu", None)] * 2
+    counts, intervals, baselines = run.kind.write_all(path, run.release, run.train, trained)
+    assert counts == {"train": ROWS, "test": ROWS}
     held_out = ROWS // 4 if run.kind.has_classes else 0
     assert len(files.read_parquet(path)) == 2 * (ROWS + held_out)
     assert set(answers) == ({"train", "test"} if held_out else {"test"})
     if TASKS[name].scored_apart:
-        assert not found.intervals
+        assert not intervals
     else:
-        low, high = found.intervals[run.kind.metric]
+        low, high = intervals[run.kind.metric]
         assert low <= metrics[run.kind.metric] <= high
-        assert found.baselines
-
-
-def one(run: Run, made: Tuned) -> Any:
-    return Trained(SeedResult(seed=0, metrics=made.metrics), made.answers, "cpu", None)
+        assert baselines
 
 
 @names
