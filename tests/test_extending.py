@@ -245,11 +245,8 @@ def test_the_kind_of_task_goes_all_the_way(
     (number,) = predict(adapter, "--json")
     (line,) = predict(adapter)
     assert line == f"{json.loads(number)['mae']:.2f}"
-    served = Served(Adapted(Path(adapter)))
-    try:
+    with Served(Adapted(Path(adapter))) as served:
         assert predict(served.url, "--json", "--as-told") == [number]
-    finally:
-        served.stop()
 
 
 def predict(adapter: str, *options: str) -> list[str]:

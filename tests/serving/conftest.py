@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from tests.tuning.conftest import backbone as backbone
 from tests.tuning.families import FAMILIES
 
 PLAIN = ["film", "plot", "saw"]
+Rows = dict[str, Any]  # columns of a release
 
 
 def statement(folder: Path, **more: Any) -> dict[str, Any]:
@@ -52,6 +53,15 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
         "labels": ["no", "yes"],
         **more,
     }
+
+
+def write_release(
+    release: Path, folder: Path, train: Rows, test: Rows | None = None, **more: Any
+) -> None:
+    """A release by the table in `folder`, of which the test split may be the same."""
+    files.write_json(release / "statement.json", statement(folder, **more))
+    for split, rows in (("train", train), ("test", test or train)):
+        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
 
 
 def write_gpt2(folder: Path) -> None:
@@ -95,15 +105,13 @@ def tuned(
 @pytest.fixture(scope="session")
 def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
     release = tmp_path_factory.mktemp("serving") / "release"
-    files.write_json(release / "statement.json", statement(folder))
-    for split in ("train", "test"):
-        rows = {
-            "words": [["good", "film"], ["bad", "plot"]] * 4,
-            "segment": [[0, 0]] * 8,
-            "label": [1, 0] * 4,
-            "plain": [PLAIN] * 8,
-        }
-        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
+    rows = {
+        "words": [["good", "film"], ["bad", "plot"]] * 4,
+        "segment": [[0, 0]] * 8,
+        "label": [1, 0] * 4,
+        "plain": [PLAIN] * 8,
+    }
+    write_release(release, folder, rows)
     plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [0, 1, 2]})
     files.write_parquet(release / "seed-0/plain.parquet", plain)
     return tuned(release, backbone)
@@ -113,15 +121,13 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Pa
 def of_pairs(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
     """An adapter that was tuned on pairs: the class is whether both halves are good."""
     release = tmp_path_factory.mktemp("pairs") / "release"
-    files.write_json(release / "statement.json", statement(folder))
     halves = list(product(("good", "bad"), repeat=2)) * 8
-    for split in ("train", "test"):
-        rows = {
-            "words": [[first, "film", second, "plot"] for first, second in halves],
-            "segment": [[0, 0, 1, 1]] * len(halves),
-            "label": [int(pair == ("good", "good")) for pair in halves],
-        }
-        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
+    rows = {
+        "words": [[first, "film", second, "plot"] for first, second in halves],
+        "segment": [[0, 0, 1, 1]] * len(halves),
+        "label": [int(pair == ("good", "good")) for pair in halves],
+    }
+    write_release(release, folder, rows)
     return tuned(release, backbone, epochs=10)
 
 
@@ -132,17 +138,15 @@ def of_vectors(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder:
     torch.manual_seed(0)
     tiny.of_width(8, backbone, root / "eight")
     more = {"mechanism": "token-representation", "parameters": {"grid": 2.0**-10}}
-    files.write_json(root / "release/statement.json", statement(folder, **more, categories=None))
     words = [["great", "film"], ["bad", "plot"]] * 4
     vectors = EmbeddingTable(folder).embed([word for text in words for word in text])
-    for split in ("train", "test"):
-        rows = {
-            "words": words,
-            "segment": [[0, 0]] * 8,
-            "label": [1, 0] * 4,
-            "vectors": files.column_of_vectors(vectors, np.full(8, 2)),
-        }
-        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    rows = {
+        "words": words,
+        "segment": [[0, 0]] * 8,
+        "label": [1, 0] * 4,
+        "vectors": files.column_of_vectors(vectors, np.full(8, 2)),
+    }
+    write_release(root / "release", folder, rows, **more, categories=None)
     return tuned(root / "release", root / "eight")
 
 
@@ -172,7 +176,10 @@ class Served:
         self.received += json.dumps(scope, default=repr).encode()
         await self.app(scope, recorded, send)
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self.thread.join()
         self.listener.close()
@@ -180,6 +187,5 @@ class Served:
 
 @pytest.fixture
 def served(model: Adapted) -> Iterator[Served]:
-    served = Served(model)
-    yield served
-    served.stop()
+    with Served(model) as served:
+        yield served

@@ -23,9 +23,6 @@ def test_an_answer_about_something_else_is_one_line(
         def answer(self, texts: object) -> list[list[float]]:
             return answer
 
-    wrong = Served(Wrong())
-    try:
-        with pytest.raises(RaptError, match=r"got an answer for other texts or labels, expected"):
-            Remote(wrong.url).answer([Text(words=["film"], segment=[0], plain=PLAIN)])
-    finally:
-        wrong.stop()
+    line = r"got an answer for other texts or labels, expected"
+    with Served(Wrong()) as wrong, pytest.raises(RaptError, match=line):
+        Remote(wrong.url).answer([Text(words=["film"], segment=[0], plain=PLAIN)])

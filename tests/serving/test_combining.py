@@ -107,13 +107,10 @@ def test_only_released_words_of_rows_held_out_are_asked_about(
 def test_the_command_weighs_both_and_counts_the_new_text_alone(
     model: Adapted, mine: Path, rapt: Rapt
 ) -> None:
-    served = Served(Fake(model))
-    given = ("--adapter", served.url, "--release", mine / "release", "--json", "Zanzibar great")
-    try:
-        done = rapt(*given, "--combine", mine / "rows")
-        again = rapt(*given[:2], "--combine", mine / "rows", "film")
-    finally:
-        served.stop()
+    with Served(Fake(model)) as served:
+        given = ("--adapter", served.url, "--combine", mine / "rows")
+        done = rapt(*given, "--release", mine / "release", "--json", "Zanzibar great")
+        again = rapt(*given, "film")
     assert done.error == ""
     assert "combined with a local model" in done.stderr
     assert 0 < json.loads(done.stdout)["probability"] < 1  # the provider alone says 0 or 1

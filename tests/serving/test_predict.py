@@ -122,12 +122,9 @@ def test_vectors_are_sent_with_the_words_nearest_to_them(
     of_vectors: Path, folder: Path, rapt: Rapt
 ) -> None:
     """One draw of noise makes both, and no word with noise is sent as it is."""
-    served = Served(Adapted(of_vectors))
-    try:
+    with Served(Adapted(of_vectors)) as served:
         lines = "\n".join([SECRET, "", SECRET])
         done = rapt("--adapter", served.url, "-", "--json", "--show", stdin=lines.encode())
-    finally:
-        served.stop()
     assert done.error == ""
     assert "of 10 words 10 get noise" in done.stderr
     assert not any(word.lower().encode() in served.received.lower() for word in PROTECTED)
@@ -198,16 +195,13 @@ def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
 
 
 def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
-    pairs = Served(Adapted(of_pairs))
-    try:
+    with Served(Adapted(of_pairs)) as pairs:
         alone = rapt("--adapter", pairs.url, "good film")
         assert alone.error.startswith("text 1: got 1 segments, expected 2 with a tab between them")
         done = rapt("--adapter", pairs.url, "very very\tvery")
         assert done.error == ""
         assert done.stdout.split("\t")[0] in ("no", "yes")
         assert b'"segment":[0,0,1]' in pairs.received
-    finally:
-        pairs.stop()
 
 
 def test_a_prediction_is_of_both_halves_of_a_pair(
@@ -351,14 +345,11 @@ def test_a_provider_names_no_folder_and_no_screen(
 
     if not {"labels", "segments"} & change.keys():
         Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
-    sly = Served(Sly())
-    try:
+    with Served(Sly()) as sly:
         done = rapt("--adapter", sly.url, SECRET)
         assert re.match(rf"adapter {re.escape(sly.url)}: \S+: got .*, expected ", done.error)
         assert done.error.isprintable()
         assert b'"words"' not in sly.received
-    finally:
-        sly.stop()
 
 
 @pytest.mark.parametrize("eta", ["inf", "Infinity", "+INF", "1e999", "nan"])
@@ -369,8 +360,7 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
         contract = replace(model.contract, statement=replace(model.contract.statement, eta=eta))
         answer = model.answer
 
-    greedy = Served(Greedy())
-    try:
+    with Served(Greedy()) as greedy:
         done = rapt("--adapter", greedy.url, SECRET)
         assert done.error.startswith("eta: got none, expected one, as the adapter was tuned on unp")
         assert b"Zanzibar" not in greedy.received
@@ -378,8 +368,6 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
         assert b"Zanzibar" not in greedy.received
         assert rapt("--adapter", greedy.url, SECRET, "--eta", "inf").error == ""
         assert b"Zanzibar" in greedy.received
-    finally:
-        greedy.stop()
 
 
 def test_the_commands_of_the_docs_are_ones_that_there_are() -> None:

@@ -12,7 +12,6 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +40,7 @@ from rapt.tuning.inference_spec import Contract
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
-from tests.serving.conftest import PLAIN, Served, statement, tuned, write_gpt2
+from tests.serving.conftest import PLAIN, Served, tuned, write_gpt2, write_release
 from tests.serving.test_predict import Rapt
 from tests.serving.test_predict import rapt as rapt
 from tests.serving.test_server import ask
@@ -175,9 +174,8 @@ def test_no_seed_repeats_the_noise(model: Adapted, tmp_path: Path) -> None:
 
 @pytest.fixture
 def served(model: Adapted, tmp_path: Path) -> Iterator[Served]:
-    served = Served(voting(model.contract, tmp_path / "budget", 1, 0, 1, queries=3))
-    yield served
-    served.stop()
+    with Served(voting(model.contract, tmp_path / "budget", 1, 0, 1, queries=3)) as served:
+        yield served
 
 
 def test_a_server_refuses_when_all_is_spent(served: Served) -> None:
@@ -346,17 +344,16 @@ def test_teachers_write_together(
 ) -> None:
     write_gpt2(tmp_path / "gpt2")
     more = {"kind": "generate", "protect": "entities", "labels": None}
-    files.write_json(tmp_path / "release/statement.json", statement(folder, **more))
     rows = {
         "words": [["film", "plot", "film", "."]] * 8,
         "segment": [[0, 0, 1, 1]] * 8,
         "space_after": [[True] * 4] * 8,
     }
-    few = Decoding(beams=1, max_new_tokens=5)
+    few, release = Decoding(beams=1, max_new_tokens=5), tmp_path / "release"
+    write_release(release, folder, rows, **more)
+    shutil.copytree(release / "seed-0", release / "seed-1")
     for k in range(2):
-        for split in ("train", "test"):
-            files.write_parquet(tmp_path / f"release/seed-{k}/{split}.parquet", pa.table(rows))
-        seed = tuned(tmp_path / "release", tmp_path / "gpt2", 20, 40, few, k=k, shards=2)
+        seed = tuned(release, tmp_path / "gpt2", 20, 40, few, k=k, shards=2)
     text = Text(words=["film", "plot"], segment=[0, 0], plain=[], space_after=[True, True])
     provider = teachers(seed.parent, asked(8, queries=10, delta=1e-3))
     provider.answer([text])

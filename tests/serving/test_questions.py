@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -14,7 +13,7 @@ from rapt.serving.model import Adapted
 from rapt.serving.protocol import check
 from rapt.tuning.config import Decoding
 from rapt.utils import files
-from tests.serving.conftest import Served, statement, tuned, write_gpt2
+from tests.serving.conftest import Served, tuned, write_gpt2, write_release
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
 from tests.tuning.families import CHAT
@@ -32,20 +31,17 @@ def asked(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
 
 def answering(root: Path, folder: Path, letters: list[str], decoding: Decoding) -> Path:
     more = {"kind": "choose", "labels": letters}
-    files.write_json(root / "release/statement.json", statement(folder, **more))
     rows = {
         "words": [["film", "plot", "plot", "film"]] * 8,
         "segment": [[0, 1, 2, 3]] * 8,
         "label": [0, 1, 2, 0] * 2,
     }
-    for split in ("train", "test"):
-        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    write_release(root / "release", folder, rows, **more)
     return tuned(root / "release", root / "gpt2", max_tokens=40, decoding=decoding)
 
 
 def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rapt) -> None:
-    served = Served(Adapted(asked))
-    try:
+    with Served(Adapted(asked)) as served:
         done = rapt("--adapter", served.url, "film\tplot\tplot\tfilm", "--eta", "inf", "--json")
         assert done.error == ""
         answer = json.loads(done.stdout)
@@ -59,8 +55,6 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
             line = f"text 1: got no words as its {what}, expected some. Write it out."
             assert rapt("--adapter", served.url, text).error == line
         assert served.received.count(b'"segment":') == sent == 1
-    finally:
-        served.stop()
 
 
 def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:

@@ -93,8 +93,7 @@ def test_what_is_not_allowed_is_one_line_of_json(served: Served, texts: Any, lin
 def test_vectors_over_http_as_here(of_vectors: Path) -> None:
     """In either alphabet of base64."""
     model = Adapted(of_vectors)
-    served = Served(model)
-    try:
+    with Served(model) as served:
         rng = np.random.default_rng(0)
         numbers = [rng.standard_normal((n, 8)).astype("<f4").tobytes() for n in (2, 3, 0, 2)]
         texts = [
@@ -120,8 +119,6 @@ def test_vectors_over_http_as_here(of_vectors: Path) -> None:
         }.items():
             status, content = post(served, [body | {"vectors": vectors}])
             assert (status, content["error"][: len(line)]) == (400, line)
-    finally:
-        served.stop()
 
 
 @pytest.mark.parametrize(
@@ -161,16 +158,13 @@ def test_its_log_holds_nothing_of_a_request(
     def fails(texts: list[Text]) -> list[list[float]]:
         raise IndexError(texts[0].words[0])
 
-    served = Served(model)
-    try:
+    with Served(model) as served:
         assert post(served, [TEXT | {"words": ["Zanzibar", "film"]}])[0] == 200
         ask(served, "GET", "/Zanzibar?Zanzibar")
         ask(served, "POST", "/predict", b"Zanzibar", Zanzibar="Zanzibar")
         monkeypatch.setattr(model, "answer", fails)
         status, content = post(served, [TEXT | {"words": ["Zanzibar", "film"]}])
         assert (status, content["error"]) == (500, "the model failed on this query")
-    finally:
-        served.stop()
     said = "".join(capfd.readouterr())
     assert said.splitlines() == [
         "POST /predict 200",

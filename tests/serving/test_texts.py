@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text, check
 from rapt.tuning.config import Decoding
 from rapt.tuning.inference_spec import Contract
-from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.serving.conftest import Served, statement, tuned, write_gpt2
+from tests.serving.conftest import Served, tuned, write_gpt2, write_release
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
 from tests.serving.test_server import ask
@@ -28,14 +26,12 @@ def writes(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     root = tmp_path_factory.mktemp("texts")
     write_gpt2(root / "gpt2")
     more = {"kind": "generate", "protect": "entities", "labels": None}
-    files.write_json(root / "release/statement.json", statement(folder, **more))
-    for split, own in (("train", [1, 1]), ("test", [0, 0])):
-        rows = {
-            "words": [["film", "plot", "film", "."]] * 8,
-            "segment": [[0, 0, *own]] * 8,
-            "space_after": [[True] * 4] * 8,
-        }
-        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    train = {
+        "words": [["film", "plot", "film", "."]] * 8,
+        "segment": [[0, 0, 1, 1]] * 8,
+        "space_after": [[True] * 4] * 8,
+    }
+    write_release(root / "release", folder, train, train | {"segment": [[0] * 4] * 8}, **more)
     # A hundred tokens, the default, would leave a text of the tiny model no room.
     few = Decoding(beams=2, max_new_tokens=5)
     return tuned(root / "release", root / "gpt2", max_tokens=40, decoding=few)
@@ -56,9 +52,8 @@ class Echo:
 @pytest.fixture
 def echo(writes: Path) -> Iterator[tuple[Echo, Served]]:
     provider = Echo(Adapted(writes).contract)
-    served = Served(provider)
-    yield provider, served
-    served.stop()
+    with Served(provider) as served:
+        yield provider, served
 
 
 def test_three_triples_go_and_come_back(
@@ -96,24 +91,18 @@ def test_triples_in_webnlgs_own_spelling_are_read_as_in_tuning(
 
 
 def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt) -> None:
-    served = Served(Adapted(writes))
-    try:
+    with Served(Adapted(writes)) as served:
         asked = ("film plot", "--eta", "inf")
         there, here = (rapt("--adapter", at, *asked) for at in (served.url, writes))
         assert there.error == here.error == ""
         assert there.stdout == here.stdout
         assert b'"space_after":[true,false]' in served.received
-    finally:
-        served.stop()
 
 
 def test_a_model_says_by_which_path_it_is_asked(writes: Path, model: Adapted) -> None:
     for one, other, own in ((Adapted(writes), "/predict", "/write"), (model, "/write", "/predict")):
-        served = Served(one)
-        try:
+        with Served(one) as served:
             status, content = ask(served, "POST", other, b"{}")
-        finally:
-            served.stop()
         assert status == 400
         line = f"texts: got a request at {other}, expected one at {own}, where"
         assert content["error"].startswith(line)
