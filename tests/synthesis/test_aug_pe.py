@@ -76,6 +76,19 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rapt.privacy.mechanisms.encoders.model_encoder", lambda name, cut: encoder)
 
 
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """The votes of each round; the first texts stay, whatever these say."""
+    seen: list[np.ndarray] = []
+
+    def chosen(self: AugPe, noised: np.ndarray, size: int, rng: Any) -> np.ndarray:
+        seen.append(noised)
+        return np.arange(size)
+
+    monkeypatch.setattr(AugPe, "chosen", chosen)
+    return seen
+
+
 def test_the_texts_that_are_like_the_private_ones_stay_and_are_varied(
     scripted: None, draw: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,16 +112,9 @@ def test_a_class_without_a_text_votes_by_noise_alone(scripted: None, draw: Draw)
 
 
 def test_the_noise_of_a_round_is_that_of_its_statement(
-    scripted: None, draw: Draw, monkeypatch: pytest.MonkeyPatch
+    scripted: None, draw: Draw, seen: list[np.ndarray]
 ) -> None:
     """2,000 texts without votes: the deviation is σ within 10 %, a false alarm in 10^9."""
-    seen: list[np.ndarray] = []
-
-    def chosen(self: AugPe, noised: np.ndarray, size: int, rng: Any) -> np.ndarray:
-        seen.append(noised)
-        return np.arange(size)
-
-    monkeypatch.setattr(AugPe, "chosen", chosen)
     private = PrivateTexts(["5"], np.array([1]), ["none", "any"])
     how = AugPe(model="tiny", delta=0.1, texts=2000, rounds=2, variations=2, counts=0.0)
     made = synthesize(how, private, draw)
@@ -120,16 +126,14 @@ def test_the_noise_of_a_round_is_that_of_its_statement(
 
 @pytest.mark.parametrize(("share", "is_sound"), [(1.0, True), (0.1, False)])
 def test_an_audit_in_one_run_finds_noise_that_is_too_small(
-    share: float, is_sound: bool, scripted: None, draw: Draw, monkeypatch: pytest.MonkeyPatch
+    share: float,
+    is_sound: bool,
+    scripted: None,
+    draw: Draw,
+    seen: list[np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each of 600 texts votes for its own number, if it is in; who sees the votes guesses which."""
-    seen: list[np.ndarray] = []
-
-    def chosen(self: AugPe, noised: np.ndarray, size: int, rng: Any) -> np.ndarray:
-        seen.append(noised)
-        return np.arange(size)
-
-    monkeypatch.setattr(AugPe, "chosen", chosen)
     monkeypatch.setattr(aug_pe, "noise", lambda *law: share * noise(*law))
     is_in = np.random.default_rng(0).random(600) < 0.5
     texts = [str(number) for number in np.flatnonzero(is_in)]

@@ -106,12 +106,12 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_release(folder: Path, splits: dict[str, dict[str, Any]], **statement: Any) -> Path:
-    """Write a release of one seed whose texts all have one sequence of plain words."""
+    """Write a release of one seed with one sequence of plain words, which texts have in turn."""
     (folder / "statement.json").write_text(json.dumps(STATEMENT | statement))
     for split, columns in splits.items():
         n = len(columns["words"])
         ids = [f"{split}-{i:06d}" for i in range(n)]
-        table = {"example_id": ids, **columns, "plain": [PLAIN[0]] * n}
+        table = {"example_id": ids, "plain": [PLAIN[0]] * n, **columns}
         files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
     plain = {"sequence": [0] * 3, "word": PLAIN[0], "target": TARGETS[0]}
     files.write_parquet(folder / "seed-0/plain.parquet", pa.table(plain))

@@ -1,6 +1,5 @@
 """Tiny random backbones, one for each family, and releases and runs for them."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,8 @@ from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.tuners import TUNERS as REGISTERED
 from rapt.tuning.tuners import Full
 from rapt.utils import files
-from tests.tuning.conftest import STATEMENT
+from tests.tuning.conftest import PLAIN as SEQUENCES
+from tests.tuning.conftest import write_release
 from tests.tuning.tokenizers import (
     gpt2_tokenizer,
     llama3_tokenizer,
@@ -32,7 +32,7 @@ from tests.tuning.tokenizers import (
     word_pieces,
 )
 
-PLAIN = ["likely", "film", "unlikely"]
+PLAIN = SEQUENCES[0]
 POSITIONS = 160
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
@@ -268,25 +268,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of three classes: texts with "good", "bad" or "very"."""
-    folder = tmp_path_factory.mktemp("release")
-    statement = STATEMENT | {"labels": ["a", "b", "c"]}
-    (folder / "statement.json").write_text(json.dumps(statement))
     rng = np.random.default_rng(0)
+    splits = {}
     for split, n in (("train", 64), ("test", 24)):
         labels = rng.integers(3, size=n)
-        table = {
-            "words": [
-                [*rng.choice(["film", "plot"], rng.integers(1, 4)), ("good", "bad", "very")[label]]
-                for label in labels
-            ],
-            "label": labels,
-            "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
-        }
-        table["segment"] = [[0] * len(words) for words in table["words"]]
-        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
-    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [6, 0, 3]})
-    files.write_parquet(folder / "seed-0/plain.parquet", plain)
-    return folder
+        words = [
+            [*rng.choice(["film", "plot"], rng.integers(1, 4)), ("good", "bad", "very")[label]]
+            for label in labels
+        ]
+        plain = [list(rng.permutation(PLAIN)) for _ in range(n)]
+        segment = [[0] * len(text) for text in words]
+        splits[split] = {"words": words, "segment": segment, "label": labels, "plain": plain}
+    return write_release(tmp_path_factory.mktemp("release"), splits, labels=["a", "b", "c"])
 
 
 @pytest.fixture

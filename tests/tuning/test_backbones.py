@@ -234,17 +234,6 @@ def test_a_prefix_has_an_effect_in_every_layer(
     assert (backbones.activations(model, batch) - hidden).abs().max() > 1e-3
 
 
-def test_t5s_prefix_is_the_same_under_padding(folders: dict[str, Path], tmp_path: Path) -> None:
-    split = split_of(folders["t5"], tmp_path, 16, [["so", "film", "so"], ["good"]])
-    model = adapted(folders["t5"], "prefix-tuning")
-    alone = backbones.activations(model, collate(split, [1], 0))[0]
-    both = collate(split, [0, 1], 0)
-    beside = backbones.activations(model, both)[1, : len(alone)]
-    left = backbones.activations(model, on_the_left(both))[1, -len(alone) :]
-    torch.testing.assert_close(beside, alone)
-    torch.testing.assert_close(left, alone)
-
-
 @pytest.mark.parametrize(
     ("family", "tuner", "most"),
     [

@@ -8,14 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from rapt import models
-from rapt.serving.model import Adapted
-from rapt.serving.protocol import Text
 from rapt.tuning import backbones, loading
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import BiLstm, Run
-from rapt.tuning.inputs import tokenized
-from rapt.tuning.model import adapt, load, load_backbone
-from rapt.tuning.scoring import logits
+from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.tuners import Full, Tuner
 from rapt.utils import files
@@ -85,17 +81,6 @@ def test_another_seed_gives_another_encoder(run: Run, tmp_path: Path) -> None:
     for k in (0, 1):
         train_seed(replace(once, k=k, adapter=tmp_path / str(k)))
     assert files.sha256(tmp_path / "0") != files.sha256(tmp_path / "1")
-
-
-def test_a_server_answers_with_it(run: Run) -> None:
-    run = replace(run, backbone_name=str(run.backbone))
-    train_seed(run)
-    text = {"words": ["film", "good"], "segment": [0, 0], "plain": ["film", "so", "plot"]}
-    (found,) = Adapted(run.adapter).answer([Text(**text)])
-    columns = {name: [value] for name, value in text.items()} | {"label": [0]}
-    split = tokenized(columns, loading.load_tokenizer(run.backbone), run.train.max_tokens)
-    expected = logits(load(run.adapter, run.backbone), split, 0, 1).double().softmax(1)
-    assert found == pytest.approx(expected[0].tolist())
 
 
 def test_texts_may_have_any_length(backbone: Path) -> None:

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 from rapt.tuning import loading
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate, read_split, tokenized
-from rapt.tuning.model import Classifier, load_backbone
-from rapt.tuning.scoring import logits
+from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.tuners import Full
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
-from tests.tuning.families import FAMILIES, PAIRS, adapted, cell
+from tests.tuning.families import PAIRS, cell
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -59,27 +57,6 @@ def with_vectors(of: Path, folder: Path, to: Path, noise: float = 0.0) -> Path:
     return to
 
 
-@pytest.mark.parametrize("tuner", ["full", "prompt-tuning"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_without_noise_vectors_give_the_logits_of_words(
-    folders: dict[str, Path], release: Path, tmp_path: Path, family: str, tuner: str
-) -> None:
-    folder = folders[family]
-    path = with_vectors(release, folder, tmp_path) / "seed-0/test.parquet"
-    tokenizer = loading.load_tokenizer(folder)
-    given = read_split(path, tokenizer, 16)
-    files.write_parquet(path, files.read_parquet(path).drop_columns([VECTORS]))
-    own = read_split(path, tokenizer, 16)
-    assert given.vectors is not None and own.vectors is None
-    assert list(given.text) == list(own.text)
-    torch.manual_seed(0)
-    model = Classifier(adapted(folder, tuner), 3)
-    pad = tokenizer.pad_token_id
-    expected = logits(model, own, pad, 5)
-    assert expected.std(0).max() > 1e-3
-    torch.testing.assert_close(logits(model, given, pad, 5), expected, atol=2e-3, rtol=0)
-
-
 def test_a_word_takes_one_position(folders: dict[str, Path], tmp_path: Path) -> None:
     """Also one that the backbone would split in three; its vector is read as it was written."""
     tokenizer = loading.load_tokenizer(folders["bert"])
@@ -99,6 +76,7 @@ def test_a_word_takes_one_position(folders: dict[str, Path], tmp_path: Path) -> 
     assert batch.vectors is not None
     np.testing.assert_array_equal(batch.vectors[0, 1:3], vectors[:2])
     np.testing.assert_array_equal(batch.vectors[1, [1, 3]], vectors[[3, 5]])
+    assert batch.vectors.sum() == vectors[[0, 1, 3, 5]].sum()  # elsewhere it is 0
 
 
 @pytest.mark.parametrize(("family", "tuner"), PAIRS)
