@@ -17,27 +17,14 @@ from rapt.utils.errors import RaptError
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 WANTED = {
-    "config.json",
-    "merges.txt",
-    "model-00001-of-00001.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer.model",
+    *("config.json", "merges.txt", "model-00001-of-00001.safetensors"),
+    *("model.safetensors.index.json", "tokenizer.model"),
 }
 # Pickles, code, and weights in formats that are not read.
 OTHERS = {
-    "flax_model.msgpack",
-    "handler.py",
-    "model.onnx",
-    "modeling_custom.py",
-    "pooling/weights.pt",
-    "pytorch_model.bin",
-    "rust_model.ot",
-    "scheduler.pkl",
-    "tf_model.h5",
-    "training_args.bin",
-    "weights.ckpt",
-    "weights.pickle",
-    "weights.pth",
+    *("flax_model.msgpack", "handler.py", "model.onnx", "modeling_custom.py"),
+    *("pooling/weights.pt", "pytorch_model.bin", "rust_model.ot", "scheduler.pkl", "tf_model.h5"),
+    *("training_args.bin", "weights.ckpt", "weights.pickle", "weights.pth"),
 }
 
 

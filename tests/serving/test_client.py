@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from rapt.serving.client import Remote, is_url
@@ -17,12 +19,7 @@ def test_an_address_is_told_from_a_folder() -> None:
 def test_an_answer_about_something_else_is_one_line(
     model: Adapted, answer: list[list[float]]
 ) -> None:
-    class Wrong:
-        contract = model.contract
-
-        def answer(self, texts: object) -> list[list[float]]:
-            return answer
-
+    wrong_one = SimpleNamespace(contract=model.contract, answer=lambda texts: answer)
     line = r"got an answer for other texts or labels, expected"
-    with Served(Wrong()) as wrong, pytest.raises(RaptError, match=line):
+    with Served(wrong_one) as wrong, pytest.raises(RaptError, match=line):
         Remote(wrong.url).answer([Text(words=["film"], segment=[0], plain=PLAIN)])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -162,36 +163,20 @@ def test_without_noise_vectors_are_the_words_own(
         ({"parameters": {"size": 1}}, "mechanism token-representation: got 'size', expected grid"),
         ({"categories": ["noun"]}, "categories: got some, expected none with mechanism token-repr"),
         ({"table_sha256": "0" * 64}, " with sha256 "),
+        ({"kind": "rank"}, "adapter: kind: got 'rank', expected one of "),
     ],
 )
 def test_a_contract_of_vectors_that_cannot_be_is_one_line(
     of_vectors: Path, folder: Path, change: dict[str, Any], line: str
 ) -> None:
     contract = contract_of(of_vectors)
-    other = replace(contract, statement=replace(contract.statement, **change))
+    if "kind" not in change:
+        change = {"statement": replace(contract.statement, **change)}
+    other = replace(contract, **change)
     with pytest.raises(RaptError) as error:
         repeater(other, folder)
     assert line in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_kind_without_a_half_of_the_user_s_is_one_line(model: Adapted, folder: Path) -> None:
-    with pytest.raises(RaptError, match="adapter: kind: got 'rank', expected one of "):
-        repeater(replace(model.contract, kind="rank"), folder)
-
-
-def test_identifiers_become_placeholders(model: Adapted, folder: Path) -> None:
-    hidden = repeater(model.contract, folder)
-    sent, counts = hidden([["in 2019"]])
-    assert sent[0].words[-1] == "<number>"
-    assert "1 become placeholders" in next(hidden.said(counts))
-
-
-def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
-    contract = replace(model.contract, segments=2)
-    sent, _ = repeater(contract, folder)([["good film", "bad bad plot"]])
-    assert sent[0].segment == [0, 0, 1, 1, 1]
-    assert sent[0].words[2:4] == ["bad", "bad"]
 
 
 def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
@@ -220,11 +205,14 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
     np.testing.assert_allclose(given, expected, rtol=1e-3)
 
 
-def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Path) -> None:
+def test_words_that_the_model_cannot_see_are_neither_sent_nor_counted(
+    model: Adapted, folder: Path
+) -> None:
     privatize = repeater(replace(model.contract, max_tokens=2), folder)
     sent, counts = privatize([["film film film bad 7"]])
-    assert len(sent[0].words) == 2
-    assert counts.words == 2
+    assert len(sent[0].words) == counts.words == 2
+    assert privatize._privatizer
+    assert Ledger().total() == (1, 1, pytest.approx(2 * privatize._privatizer.privatizer.max_loss))
 
 
 @pytest.mark.parametrize(
@@ -261,13 +249,6 @@ def test_the_ledger_counts_what_is_sent(
     assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.stdout == ""
     assert Ledger().total()[1] == 1
     assert AGAIN in rapt(*options, "--budget", 11 * nats).stderr
-
-
-def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path) -> None:
-    made = repeater(replace(model.contract, max_tokens=2), folder)
-    made([["film film film bad 7"]])
-    assert made._privatizer
-    assert Ledger().total() == (1, 1, pytest.approx(2 * made._privatizer.privatizer.max_loss))
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:
@@ -330,22 +311,15 @@ def test_a_provider_elsewhere_is_held_to_a_release_or_trusted(served: Served, ra
         {"table_sha256": "\x1b[2J"},
         {"parameters": {"type": 1}},
         {"labels": ["no", "a\x1b[2Jb"]},
-        {"labels": ["no", "no"]},
-        {"segments": 3},
     ],
 )
 def test_a_provider_names_no_folder_and_no_screen(
     model: Adapted, rapt: Rapt, change: dict[str, Any]
 ) -> None:
-    class Sly:
-        contract = replace(
-            model.contract, **{k: v for k, v in change.items() if k in ("labels", "segments")}
-        )
-        answer = model.answer
-
-    if not {"labels", "segments"} & change.keys():
-        Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
-    with Served(Sly()) as sly:
+    contract = model.contract
+    if "labels" not in change:
+        change = {"statement": replace(contract.statement, **change)}
+    with Served(SimpleNamespace(contract=replace(contract, **change))) as sly:
         done = rapt("--adapter", sly.url, SECRET)
         assert re.match(rf"adapter {re.escape(sly.url)}: \S+: got .*, expected ", done.error)
         assert done.error.isprintable()
@@ -355,12 +329,8 @@ def test_a_provider_names_no_folder_and_no_screen(
 @pytest.mark.parametrize("eta", ["inf", "Infinity", "+INF", "1e999", "nan"])
 def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, eta: str) -> None:
     """It says how to privatize; but inf has to be the user's own word."""
-
-    class Greedy:
-        contract = replace(model.contract, statement=replace(model.contract.statement, eta=eta))
-        answer = model.answer
-
-    with Served(Greedy()) as greedy:
+    contract = replace(model.contract, statement=replace(model.contract.statement, eta=eta))
+    with Served(SimpleNamespace(contract=contract, answer=model.answer)) as greedy:
         done = rapt("--adapter", greedy.url, SECRET)
         assert done.error.startswith("eta: got none, expected one, as the adapter was tuned on unp")
         assert b"Zanzibar" not in greedy.received

@@ -34,7 +34,6 @@ from rapt.serving.private_prediction import (
     votes,
 )
 from rapt.serving.protocol import Text
-from rapt.tuning.accounting import spent
 from rapt.tuning.config import Decoding
 from rapt.tuning.inference_spec import Contract
 from rapt.utils import files
@@ -70,12 +69,6 @@ def test_queries_are_as_many_gaussians(epsilon: float, queries: int) -> None:
     delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
     assert delta == pytest.approx(1e-5, rel=1e-3)
     assert law.most == pytest.approx(mu**2) == pytest.approx(queries * law.cost)
-
-
-def test_another_accountant_finds_the_same_epsilon() -> None:
-    law = votes(asked(3, queries=50))
-    assert law.noise
-    assert spent(law.noise / math.sqrt(2), 1.0, 50, 1e-5) == pytest.approx(3, rel=1e-3)
 
 
 @pytest.mark.parametrize(("loss", "weight"), [(10.8, 0.5), (8.6, 0.1), (6.2, 0.01)])

@@ -44,15 +44,6 @@ def test_over_http_as_here(served: Served, model: Adapted) -> None:
     assert [sum(row) for row in here] == pytest.approx([1] * 3)
 
 
-def test_it_says_what_a_client_must_do(served: Served) -> None:
-    status, contract = ask(served, "GET", "/")
-    assert status == 200
-    assert contract["labels"] == ["no", "yes"]
-    assert contract["plain"] == [PLAIN]
-    assert contract["statement"]["mechanism"] == "pct2t"
-    assert len(contract["statement"]["table_sha256"]) == 64
-
-
 @pytest.mark.parametrize(
     ("texts", "line"),
     [

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -41,7 +42,6 @@ from tests.tuning.test_writing import translators as translators
 pytestmark = pytest.mark.gpu
 # A real card multiplies with ten bits of fraction.
 NEAR = 0.02 if IS_REAL else 1e-4
-KINDS: tuple[DenoiserType, ...] = ("posterior-mean", "posterior-sample", "posterior-target")
 QUICK = (("llama", "lora"), ("t5", "prefix-tuning"))
 WRITE = [
     pytest.param(family, tuner, marks=[] if (family, tuner) in QUICK else pytest.mark.slow)
@@ -106,7 +106,7 @@ def test_each_family(run: Run, tmp_path: Path, family: str) -> None:
     assert_alike(cell(run, make(family, tmp_path / family), "lora"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", get_args(DenoiserType))
 def test_each_denoising(denoised: Denoised, kind: DenoiserType) -> None:
     assert_alike(denoised(mixed(len(WORDS)), kind=kind))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -218,7 +219,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
     assert train_seed(mean).curves != first.curves
 
 
-@pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample", "posterior-target"])
+@pytest.mark.parametrize("kind", get_args(DenoiserType))
 @pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
 def test_a_stopped_run_ends_as_one_that_was_not(
     denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: DenoiserType, seconds: int

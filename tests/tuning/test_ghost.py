@@ -99,7 +99,7 @@ def whole(run: Run, folders: dict[str, Path]) -> Run:
 def test_the_sum_is_that_of_one_by_one(whole: Run, clipping: Clipping) -> None:
     """Within 1e-5 of its norm, and so is what moves the norm, for every clipping."""
     trainer = made(whole, Private(epsilon=100, delta=1e-3, clip=0.5, clipping=clipping))
-    trainer.gradient = strategy = noiseless(trainer, 64)
+    trainer.gradient = strategy = noiseless(trainer)
     heard: list[float] = []
     strategy.follow = heard.append  # type: ignore[method-assign]
     assert strategy.ghost and strategy.at_a_time is None

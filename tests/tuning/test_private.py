@@ -57,17 +57,16 @@ def test_the_gradient_of_each_text_is_its_own(
 ) -> None:
     """Clipped sums equal those of plain gradients one by one, with padding and plain words."""
     run = cell(run, folders[family], tuner)
-    split = read_split(run.release / "seed-0/train.parquet", load_tokenizer(run.backbone), 16)
+    split = split_of(run)
     rows, plain = list(range(6)), made(run)
     alone = [gradients(plain, split, [row]) for row in rows]
     norms = [math.sqrt(sum(float(g.double().square().sum()) for g in a.values())) for a in alone]
     clip = sorted(norms)[3]  # half of them are longer
     private = made(run, Private(epsilon=1e9, delta=1e-3, clip=clip))
-    private.gradient = strategy = noiseless(private, len(split))
+    private.gradient = strategy = noiseless(private)
     # Elsewhere one lookup of positions is for all texts, or what learns is by Opacus or alone.
     assert bool(strategy.ghost) == (tuner == "full" and family not in ("mpnet", "t5"))
-    for module in private.parts.modules():  # Opacus keeps nothing in evaluation
-        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+    keep(private)
     found = gradients(private, split, rows)
     assert found.keys() >= alone[0].keys()  # a weight that nothing reads has noise alone
     largest = max(float(g.abs().max()) for one in alone for g in one.values())
@@ -81,9 +80,14 @@ def test_the_gradient_of_each_text_is_its_own(
         )
 
 
-def noiseless(trainer: Trainer, texts: int) -> PrivateGradients:
-    strategy = trainer.run.gradient.prepared(trainer, texts)
-    assert isinstance(strategy, PrivateGradients)
+def keep(trainer: Trainer) -> None:
+    """Let Opacus keep what layers read, as it does not in evaluation, but without dropout."""
+    for module in trainer.parts.modules():
+        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+
+
+def noiseless(trainer: Trainer) -> PrivateGradients:
+    strategy = strategy_of(trainer)
     strategy.noise = 0.0
     return strategy
 
@@ -174,8 +178,7 @@ def test_a_text_changes_the_count_that_moves_the_norm_by_one_half(
     trainer.gradient = strategy = strategy_of(trainer)
     heard: list[float] = []
     strategy.follow = heard.append  # type: ignore[method-assign]
-    for module in trainer.parts.modules():
-        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+    keep(trainer)
     for clip, sign in ((1e6, 1), (1e-9, -1)):
         strategy.clip = clip
         gradients(trainer, split_of(tiny), rows)
@@ -307,11 +310,8 @@ def test_a_step_that_memory_does_not_suffice_for_is_tried_again(tiny: Run, backw
 
 def noiseless_lora(run: Run) -> Trainer:
     trainer = made(run, Private(epsilon=8, delta=1e-3))
-    strategy = strategy_of(trainer)
-    strategy.noise = 0.0
-    trainer.gradient, trainer.micro_batch = strategy, 4
-    for module in trainer.parts.modules():  # Opacus keeps nothing in evaluation
-        module.training = any(w.requires_grad for w in module.parameters(recurse=False))
+    trainer.gradient, trainer.micro_batch = noiseless(trainer), 4
+    keep(trainer)
     return trainer
 
 

@@ -53,6 +53,16 @@ COLUMNS = {
 }
 
 
+def of_words(words: list[list[str]], texts: list[list[str]] | None = None) -> dict[str, list]:
+    """The columns of sources, and of the texts that were written of them."""
+    pairs = list(zip(words, texts or [[]] * len(words), strict=True))
+    return {
+        "words": [[*source, *text] for source, text in pairs],
+        "segment": [[0] * len(source) + [1] * len(text) for source, text in pairs],
+        "space_after": [[True] * len([*source, *text]) for source, text in pairs],
+    }
+
+
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of sources whose first word is to be written twice."""
@@ -61,15 +71,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split, n in (("train", 96), ("test", 12)):
         first = [str(word) for word in rng.choice(["film", "plot"], n)]
         written = [[word, word] if split == "train" else [] for word in first]
-        splits[split] = {
-            # Of different lengths, so that a batch is padded.
-            "words": [
-                [word, *["very"] * (i % 4), "so", *own]
-                for i, (word, own) in enumerate(zip(first, written, strict=True))
-            ],
-            "segment": [[0] * (2 + i % 4) + [1] * len(own) for i, own in enumerate(written)],
-            "space_after": [[True] * (2 + i % 4 + len(own)) for i, own in enumerate(written)],
-        }
+        # Of different lengths, so that a batch is padded.
+        read = [[word, *["very"] * (i % 4), "so"] for i, word in enumerate(first)]
+        splits[split] = of_words(read, written)
     folder = tmp_path_factory.mktemp("sources")
     return write_release(folder, splits, kind="generate", labels=None)
 
@@ -302,10 +306,8 @@ def test_a_chat_has_the_tokens_of_its_template(tmp_path: Path) -> None:
 def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, Path]) -> None:
     tokenizer, model = load_tokenizer(writers["qwen2"]), load_model(writers["qwen2"], writes=True)
     writer = Writer(model).eval()
-    names = ["words", "segment", "space_after"]
     words = [["film", "plot"], ["so"], ["very", "bad", "film", "likely"]]
-    rows = [words, [[0] * len(w) for w in words], [[True] * len(w) for w in words]]
-    split = tokenized(dict(zip(names, rows, strict=True)), tokenizer, 60)
+    split = tokenized(of_words(words), tokenizer, 60)
     beams = Decoding(beams=4, max_new_tokens=6)
     found = [write(writer, split, tokenizer, beams, size)[0] for size in (1, 3)]
     assert found[0] == found[1]
@@ -317,13 +319,7 @@ def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, 
 
     def with_texts(decoding: Decoding) -> Split:
         written = write(writer, split, tokenizer, decoding, 3)[0]
-        texts = [text.split(" ") for text in written]
-        columns = {
-            "words": [[*source, *text] for source, text in zip(words, texts, strict=True)],
-            "segment": [[0] * len(s) + [1] * len(t) for s, t in zip(words, texts, strict=True)],
-            "space_after": [[True] * len([*s, *t]) for s, t in zip(words, texts, strict=True)],
-        }
-        return tokenized(columns, tokenizer, 60)
+        return tokenized(of_words(words, [text.split(" ") for text in written]), tokenizer, 60)
 
     greedy = Decoding(beams=1, max_new_tokens=6)
     assert likelihood(with_texts(beams)) >= likelihood(with_texts(greedy)) - 1e-3
@@ -345,8 +341,7 @@ def test_a_prefix_writes_the_same_in_batches_of_any_size(writers: dict[str, Path
                 weights.normal_(std=2)
     counts = (1, 12, 3, 20, 7, 2, 15, 3)
     words = [[("film", "so", "bad")[(at * at) % 3] for at in range(count)] for count in counts]
-    rows = [words, [[0] * len(w) for w in words], [[True] * len(w) for w in words]]
-    split = tokenized(dict(zip(COLUMNS, rows, strict=True)), tokenizer, 60)
+    split = tokenized(of_words(words), tokenizer, 60)
     writer = Writer(adapted).eval()
     found = [write(writer, split, tokenizer, GREEDY, size)[0] for size in (1, 8)]
     assert found[0] == found[1]
@@ -361,8 +356,7 @@ def test_a_penalty_of_repetition_does_not_count_the_source(writers: dict[str, Pa
         model.get_output_embeddings().weight = torch.nn.Parameter(embedding.detach().clone())
         model.get_output_embeddings().weight[copied] *= 1000
     writer = Writer(model).eval()
-    columns = {"words": [["so", "so"]], "segment": [[0, 0]], "space_after": [[True, False]]}
-    split = tokenized(columns, tokenizer, 9)
+    split = tokenized(of_words([["so", "so"]]), tokenizer, 9)
     decodings = (Decoding(beams=1, max_new_tokens=5, repetition_penalty=p) for p in (1.0, 1e9))
     plain, penalized = (write(writer, split, tokenizer, how, 1)[0][0] for how in decodings)
     assert plain.count("so") > 1
