@@ -71,9 +71,10 @@ def run_of(
     folder = models.of_source(paths.backbone(factors["backbone"]))
     tuner, fitting = p.tuners[factors["tuner"]], None
     if how := getattr(tuner, "federated", None):
-        from rapt.federated.simulation import Simulation  # loads torch, for which others start none
+        from rapt.federated.laws import Law  # loads torch, for which others start none
+        from rapt.federated.simulation import Simulation
 
-        fitting = Simulation.of(how, f"{p.seed} {k}")
+        fitting = Simulation(Law.of(how), f"{p.seed} {k}")
     # One that was pretrained lies where its stage wrote it.
     name = str(paths.backbone(factors["backbone"])) if backbone.pretrained else backbone.model
     return Run(

@@ -16,7 +16,6 @@ from rapt.federated.server import Server
 from rapt.tuning.checkpoints import Checkpoint, give
 from rapt.tuning.inputs import Split
 from rapt.tuning.trainer import Trainer
-from rapt.tuning.tuners import Federated
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
@@ -27,11 +26,6 @@ class Simulation:
 
     law: Law
     secret: str
-
-    @classmethod
-    def of(cls, how: Federated, secret: str) -> Simulation:
-        """Find the noise; see `Law.of`."""
-        return cls(Law.of(how), secret)
 
     def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
         """Train round by round, from the checkpoint on if there is one.

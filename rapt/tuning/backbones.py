@@ -191,11 +191,6 @@ def with_virtual_tokens(model: PeftModel, batch: Batch) -> tuple[Tensor, Tensor]
     return both, _before(batch.attention, 1, virtual_tokens(model))
 
 
-def has_virtual_tokens(model: PreTrainedModel | PeftModel) -> bool:
-    """Return whether virtual tokens stand before a text; a prefix is none of its tokens."""
-    return virtual_tokens(model) > 0 and not has_prefix(model)
-
-
 def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
     """Compute the decoder's logits of a batch's targets, float32 (batch, length, vocabulary).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -21,11 +21,9 @@ from rapt.utils import process
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from rapt.federated.simulation import Simulation
     from rapt.kinds.base import Kind
     from rapt.results.cells import SeedResult
-    from rapt.tuning.checkpoints import Checkpoint
-    from rapt.tuning.inputs import Split
-    from rapt.tuning.trainer import Trainer
 
 # Precision of a backbone's computations; heads, losses and trained weights stay in float32.
 Precision = Literal["float32", "bf16"]
@@ -262,16 +260,6 @@ class Sampling(Section):
         return {"do_sample": True, **drawn}
 
 
-class Fit(Protocol):
-    """What trains a model in the place of the tuner's own steps."""
-
-    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Train; see `Tuner.fit`."""
-
-    def statement(self) -> dict[str, float]:
-        """Return what the training promises about its texts (`CellResult.training`)."""
-
-
 @dataclass(frozen=True)
 class Run:
     """Seed number k of one cell, of an experiment with the root seed `seed`.
@@ -281,7 +269,7 @@ class Run:
         backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
         kind: of the task, as the release's statement says.
-        fitting: what trains; None: the tuner does.
+        fitting: what trains in the place of the tuner's own steps; None: the tuner does.
         beside: whether other seeds share its GPU. Without memory for a step it then ends, to run
             again alone; alone it computes the step in smaller parts, which rounds otherwise.
     """
@@ -301,7 +289,7 @@ class Run:
     reconstruction: Reconstruction | None = None
     denoising: Denoising | None = None
     decoding: Decoding = field(default_factory=Decoding)
-    fitting: Fit | None = None
+    fitting: Simulation | None = None
     beside: bool = False
 
     @property

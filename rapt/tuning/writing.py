@@ -23,7 +23,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from rapt.tuning.backbones import has_prefix, has_virtual_tokens, translates, with_virtual_tokens
+from rapt.tuning.backbones import has_prefix, translates, virtual_tokens, with_virtual_tokens
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding, Sampling
 from rapt.tuning.inputs import NO_PLAIN, Batch, Split, as_spelled, collate, user_turn
@@ -252,7 +252,7 @@ def _generated(
         order = batch.attention.argsort(dim=1, stable=True)
         prompt = {name: x.take_along_dim(order, dim=1) for name, x in prompt.items()}
         width = source = batch.tokens.shape[1]
-        if has_virtual_tokens(backbone):
+        if virtual_tokens(backbone) and not has_prefix(backbone):
             # PEFT puts them before the padding, and so away from the text.
             embedded, attention = with_virtual_tokens(backbone, batch)
             order = attention.argsort(dim=1, stable=True)
