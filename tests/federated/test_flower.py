@@ -178,17 +178,14 @@ def test_clients_of_a_project_make_an_adapter(
 ) -> None:
     """Clients 0 and 1 answer, client 2 is of another version, and the server dies in a round."""
 
-    class Killed(RuntimeError):
-        """A process's end."""
-
     def answer(node: int, content: Content) -> Content:
         if content["round"] == 1 and nodes.asked == 2:
-            raise Killed
+            raise KeyboardInterrupt
         own = {"release": project["release"]}
         return flower.change(project, own, content) if content["client"] != 2 else {"round": 0}
 
     nodes = Answers(answer, 0, 1, 2)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         flower.serve(project, nodes)
     flower.serve(project, nodes)
     assert nodes.asked == 4  # in the second round twice

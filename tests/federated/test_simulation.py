@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rapt.federated.laws import Law
+from rapt.federated.server import Server
 from rapt.federated.simulation import Simulation
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run
@@ -59,34 +60,23 @@ def test_a_killed_run_goes_on_and_comes_to_the_same_end(run: Run, tmp_path: Path
     assert whole.checkpoint and whole.training and whole.training["clients"] == 12
     whole.checkpoint.unlink()
 
-    class Killed(RuntimeError):
-        """A process's end."""
+    def dying(self: Server) -> None:
+        if self.round == 2:
+            raise KeyboardInterrupt
+        close(self)
 
-    def die(*_: Any) -> None:
-        raise Killed
-
+    close = Server.close
     other = replace(one, adapter=tmp_path / "other")
     checkpoint = Checkpoint(other, device_name())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rapt.federated.server.Server.close", dying_at(2, die))
-        with pytest.raises(Killed):
+        patch.setattr(Server, "close", dying)
+        with pytest.raises(KeyboardInterrupt):
             train_seeds([other])
     assert checkpoint.step() == "step 2"
     train_seed(other)
     assert weights(other) == weights(one)
     contract = json.loads((other.adapter / "rapt.json").read_text())
     assert contract["training"] == whole.training
-
-
-def dying_at(round_: int, die: Any) -> Any:
-    from rapt.federated.server import Server
-
-    close = Server.close
-
-    def closed(self: Server) -> None:
-        die() if self.round == round_ else close(self)
-
-    return closed
 
 
 def test_more_clients_than_texts_are_refused(run: Run) -> None:

@@ -27,7 +27,7 @@ from tests import tiny
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
 from tests.tuning.conftest import backbone as backbone
-from tests.tuning.families import FAMILIES
+from tests.tuning.families import make
 
 PLAIN = ["film", "plot", "saw"]
 Rows = dict[str, Any]  # columns of a release
@@ -66,12 +66,7 @@ def write_release(
 
 def write_gpt2(folder: Path) -> None:
     """A tiny random language model."""
-    make_tokenizer, make_model = FAMILIES["gpt2"]
-    tokenizer = make_tokenizer()
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = make_model(len(tokenizer)).config
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    make("gpt2", folder, AutoModelForCausalLM)
 
 
 def tuned(

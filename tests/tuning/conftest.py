@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from rapt.kinds.classify import Classify
 from rapt.tuning import parallel
@@ -26,6 +24,7 @@ from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import Lora
 from rapt.utils import files
 from tests import tiny
+from tests.tuning.tokenizers import of_words
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
 # Two sequences of plain words, one with a word of three tokens, and their places in V_r.
@@ -56,21 +55,8 @@ STATEMENT = {
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    vocabulary = {word: i for i, word in enumerate([*special, *WORDS])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    )
-    return tiny.bert(folder, made)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
+    return tiny.bert(folder, of_words(words))
 
 
 @pytest.fixture(scope="session")

@@ -187,13 +187,18 @@ OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
 }
 
 
-def make(name: str, folder: Path) -> Path:
-    """Write the family's tiny model and its tokenizer."""
+def make(name: str, folder: Path, writes: Any = None, **config: Any) -> Path:
+    """Write the family's tiny model and its tokenizer; `writes`: with a head, by an Auto class."""
     tokenizer, model = (FAMILIES | OTHERS)[name]
     made = tokenizer()
+    if writes and made.eos_token is None:
+        made.eos_token = made.sep_token
     made.save_pretrained(folder)
     torch.manual_seed(0)
-    model(len(made)).save_pretrained(folder)
+    built = model(len(made))
+    for key, value in config.items():
+        setattr(built.config, key, value)
+    (writes.from_config(built.config) if writes else built).save_pretrained(folder)
     return folder
 
 

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -17,7 +18,7 @@ from rapt.tuning.checkpoints import Checkpoint, generators, set_generators
 from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.strategies import Private
-from rapt.tuning.train import train_seed
+from rapt.tuning.train import train_seed, train_seeds
 from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -35,17 +36,19 @@ def run(run: Run) -> Run:
     return replace(run, tuner=run.tuner.model_copy(update={"dropout": 0.3}))
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
-    """Stop a run at the begin of a step, counted from 0."""
+def stop(runs: Sequence[Run], monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """Train until a step of the last run begins, counted from 0."""
     step = Trainer._step
 
     def stopping(self: Trainer, split: Any, rows: list[int], number: int) -> torch.Tensor:
-        if number == last:
+        if (self.run.k, number) == (runs[-1].k, last):
             raise Stopped
         return step(self, split, rows, number)
 
-    monkeypatch.setattr(Trainer, "_step", stopping)
-    return monkeypatch
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", stopping)
+        with pytest.raises(Stopped):
+            train_seeds(runs)
 
 
 def steps_after_a_stop(
@@ -55,10 +58,7 @@ def steps_after_a_stop(
     whole = replace(run, adapter=run.adapter.with_name("whole"))
     expected = train_seed(whole)
     monkeypatch.setattr(checkpoints, "SECONDS", seconds)
-    with monkeypatch.context() as patch:
-        stop_at(patch, last)
-        with pytest.raises(Stopped):
-            train_seed(run)
+    stop([run], monkeypatch, last)
     steps: list[int] = []
     step = Trainer._step
     monkeypatch.setattr(Trainer, "_step", lambda self, *a: steps.append(a[2]) or step(self, *a))
@@ -117,10 +117,7 @@ def test_what_a_kill_left_of_a_checkpoint_goes_with_the_next(run: Run, empty: Pa
 
 
 def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        stop_at(patch, 20)
-        with pytest.raises(Stopped):
-            train_seed(run)
+    stop([run], monkeypatch, 20)
     path = Checkpoint(run, "cpu").path
     whole = path.read_bytes()
     for part, step in (
@@ -220,10 +217,7 @@ def test_a_checkpoint_keeps_the_generator_of_every_card(
 
 def test_smaller_parts_last_beyond_a_stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = two_texts_fit(monkeypatch)
-    with monkeypatch.context() as patch:
-        stop_at(patch, 12)
-        with pytest.raises(Stopped):
-            train_seed(run)
+    stop([run], monkeypatch, 12)
     sizes.clear()
     train_seed(run)
     assert set(sizes) == {2}

@@ -22,7 +22,7 @@ from rapt.tuning.tuners import Tuner, Untuned
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import CHAT, FAMILIES, OTHERS, TUNERS, WITHOUT_BIASES
+from tests.tuning.families import CHAT, TUNERS, WITHOUT_BIASES, make
 from tests.tuning.tokenizers import word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
@@ -57,17 +57,8 @@ PAIRS = [
 @pytest.fixture(scope="session")
 def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The families with a head that writes."""
-    root = tmp_path_factory.mktemp("writers")
-    for name in WRITERS:
-        tokenizer, model = (FAMILIES | OTHERS)[name]
-        made = tokenizer()
-        made.save_pretrained(root / name)
-        torch.manual_seed(0)
-        config = model(len(made)).config
-        for key, value in HEADS.get(name, {}).items():
-            setattr(config, key, value)
-        hf.AutoModelForCausalLM.from_config(config).save_pretrained(root / name)
-    return {name: root / name for name in WRITERS}
+    root, auto = tmp_path_factory.mktemp("writers"), hf.AutoModelForCausalLM
+    return {name: make(name, root / name, auto, **HEADS.get(name, {})) for name in WRITERS}
 
 
 @pytest.fixture(scope="session")

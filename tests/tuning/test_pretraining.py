@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel
 
 from rapt.privacy.mechanisms import mechanism
 from rapt.text.table import EmbeddingTable
@@ -17,6 +16,7 @@ from rapt.tuning.config import Pretraining
 from rapt.tuning.pretraining import IGNORED, Corpus, Masked, Pretrainer, disjoint, pretrain
 from rapt.utils import files
 from rapt.utils.errors import RaptError
+from tests.tuning.tokenizers import of_words
 
 FALSE_ALARM = 1e-6
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##known"]
@@ -30,13 +30,8 @@ HOW: dict[str, Any] = {
 def encoder(table: EmbeddingTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT as wide as the table, of its words; it has no head."""
     folder = tmp_path_factory.mktemp("models") / "encoder"
-    vocabulary = {word: number for number, word in enumerate([*SPECIAL, *table.words])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    vocabulary = [*SPECIAL, *table.words]
+    of_words(vocabulary).save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = BertConfig(

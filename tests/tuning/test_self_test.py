@@ -19,7 +19,7 @@ from rapt.tuning.loading import load_tokenizer
 from rapt.tuning.model import Classifier, Writer, load, load_backbone, save
 from rapt.tuning.train import train_seed
 from rapt.utils.errors import RaptError
-from tests.tuning.families import FAMILIES, OTHERS, SIZE, TUNERS, adapted, fits, served_alone
+from tests.tuning.families import FAMILIES, OTHERS, SIZE, TUNERS, adapted, fits, make, served_alone
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -86,15 +86,10 @@ def test_the_call_in_an_adapters_card_loads_it(
     torch.testing.assert_close(alone, activations_of(model, tokens))
 
 
-def test_the_call_in_a_writers_card_loads_it(folders: dict[str, Path], tmp_path: Path) -> None:
-    whole, adapter = tmp_path / "whole", tmp_path / "adapter"
-    config = hf.AutoConfig.from_pretrained(folders["gemma3"])
-    hf.AutoModelForCausalLM.from_config(config).save_pretrained(whole)
-    shutil.copytree(
-        folders["gemma3"],
-        whole,
-        ignore=shutil.ignore_patterns("*.s*", "config.json"),
-        dirs_exist_ok=True,
+def test_the_call_in_a_writers_card_loads_it(tmp_path: Path) -> None:
+    whole, adapter = (
+        make("gemma3", tmp_path / "whole", hf.AutoModelForCausalLM),
+        tmp_path / "adapter",
     )
     model = Writer(adapted(whole, "lora", writes=True))
     save(model, adapter, str(whole))

@@ -21,6 +21,7 @@ from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning import families
 from tests.tuning.conftest import STATEMENT, pad_of, texts
+from tests.tuning.test_checkpoints import stop
 
 # With dropout, whose numbers a seed must draw as it would alone.
 TUNERS = families.TUNERS | {"lora": families.TUNERS["lora"].model_copy(update={"dropout": 0.1})}
@@ -105,23 +106,12 @@ def test_a_stopped_seed_goes_on_in_the_next_process(
     runs = seeds(tuner)
     whole = [replace(r, adapter=r.adapter.with_name(f"{r.adapter.name}-whole")) for r in runs]
     expected = in_turn(whole)
-    step = module.Trainer._step
-
-    def stopping(self: Any, split: Any, rows: list[int], number: int) -> dict[str, float]:
-        if self.run.k == 1 and number == 7:
-            raise KeyboardInterrupt
-        return step(self, split, rows, number)
-
     monkeypatch.setattr("rapt.tuning.checkpoints.SECONDS", 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(module.Trainer, "_step", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            train_seeds(runs)
-    steps = []
+    stop(runs, monkeypatch, 7)
+    step, steps = module.Trainer._step, list[tuple[int, int]]()
 
-    def counted(self: Any, split: Any, rows: list[int], number: int) -> dict[str, float]:
-        steps.append((self.run.k, number))
-        return step(self, split, rows, number)
+    def counted(self: Any, *of: Any) -> Any:
+        return steps.append((self.run.k, of[2])) or step(self, *of)
 
     monkeypatch.setattr(module.Trainer, "_step", counted)
     assert in_turn(runs) == expected

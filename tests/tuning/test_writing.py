@@ -31,7 +31,7 @@ from rapt.tuning.writing import sampled, tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import CHAT, FAMILIES, OTHERS
+from tests.tuning.families import CHAT, make
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
 from tests.tuning.test_choosing import questions as questions
 from tests.tuning.test_choosing import writers as writers
@@ -152,19 +152,13 @@ def first_line(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
 @pytest.fixture(scope="session")
 def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The families with an encoder and a decoder that writes."""
-    root = tmp_path_factory.mktemp("translators")
-    for name in TRANSLATORS:
-        tokenizer, model = (FAMILIES | OTHERS)[name]
-        made = tokenizer()
-        if made.eos_token is None:
-            made.eos_token = made.sep_token
-        made.save_pretrained(root / name)
-        torch.manual_seed(0)
-        config = model(len(made)).config
-        config.is_encoder_decoder, config.decoder_start_token_id = True, made.eos_token_id
-        config.eos_token_id, config.forced_eos_token_id = made.eos_token_id, None
-        hf.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(root / name)
-    return {name: root / name for name in TRANSLATORS}
+    root, auto = tmp_path_factory.mktemp("translators"), hf.AutoModelForSeq2SeqLM
+    how = {"is_encoder_decoder": True, "forced_eos_token_id": None}
+    ends = {"t5": 1, "bart": 2}
+    return {
+        name: make(name, root / name, auto, decoder_start_token_id=end, eos_token_id=end, **how)
+        for name, end in ends.items()
+    }
 
 
 @pytest.mark.parametrize(("family", "tuner"), TRANSLATED)

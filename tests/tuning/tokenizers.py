@@ -16,18 +16,25 @@ WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
 PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
 
 
-def word_pieces(cls: str, sep: str, segments: bool) -> hf.PreTrainedTokenizerFast:
-    """BERT's, with token type ids; without segments MPNet's, which parts a pair as RoBERTa does."""
-    special = [cls, "[PAD]", sep, "[UNK]"]  # padding is 1, as in RoBERTa and MPNet
-    words = [*special, *WORDS, *PIECES, *(f"##{piece}" for piece in PIECES)]
+def of_words(
+    words: list[str], cls: str = "[CLS]", sep: str = "[SEP]", segments: bool = True
+) -> hf.PreTrainedTokenizerFast:
+    """BERT's; without segments MPNet's, which parts a pair as RoBERTa does."""
     made = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     around = processors.BertProcessing if segments else processors.RobertaProcessing
-    made.post_processor = around((sep, 2), (cls, 0))
+    made.post_processor = around((sep, words.index(sep)), (cls, words.index(cls)))
     names = {"cls_token": cls, "sep_token": sep, "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    names |= {"mask_token": "[MASK]"} if "[MASK]" in words else {}
     inputs = ["input_ids", *["token_type_ids"] * segments, "attention_mask"]
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=inputs, **names)
+
+
+def word_pieces(cls: str, sep: str, segments: bool) -> hf.PreTrainedTokenizerFast:
+    special = [cls, "[PAD]", sep, "[UNK]"]  # padding is 1, as in RoBERTa and MPNet
+    words = [*special, *WORDS, *PIECES, *(f"##{piece}" for piece in PIECES)]
+    return of_words(words, cls, sep, segments)
 
 
 def bytes_pairs(special: list[str], before_bytes: bool = False) -> Tokenizer:
