@@ -12,41 +12,29 @@ q N(1, σ²) against (1 − q) N(0, σ²) + q N(−1, σ²). docs/private-traini
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 
 from rapt.utils.errors import RaptError
 
-Accountant = Literal["pld", "rdp"]
 # Below it ε is in the hundreds. Above it no model learns: an ε that needs more is refused.
 LEAST_NOISE, MOST_NOISE = 0.2, 1e3
-# Of Rényi divergences, for a first bound. Those that are no whole numbers do not always converge.
+# Of Rényi divergences (Mironov, 2017), for a first bound. Those that are no whole numbers do not
+# always converge.
 ORDERS = (*range(2, 65), 96, 128, 256, 512, 2048, 8192, 32768)  # the last for an ε of 0.01
 
 
-def spent(
-    noise: float,
-    rate: float,
-    steps: int,
-    delta: float,
-    accountant: Accountant = "pld",
-    *,
-    replaced: bool = False,
-) -> float:
-    """Return the ε of a training at δ.
+def spent(noise: float, rate: float, steps: int, delta: float, *, replaced: bool = False) -> float:
+    """Return the ε of a training at δ, by privacy loss distributions (Koskela et al., 2020).
 
     Args:
         noise: standard deviation of the noise over the clipping norm.
         rate: the probability with which a step draws a text.
         steps: of the training.
         delta: δ.
-        accountant: `pld`, by privacy loss distributions (Koskela et al., 2020), is nearly exact;
-            `rdp`, by Rényi divergences (Mironov, 2017), is an upper bound.
-        replaced: whether neighbours have another text in the place of one; by `pld` alone.
+        replaced: whether neighbours have another text in the place of one.
     """
-    from dp_accounting import rdp  # here, as it takes a second to import
-
-    made = _nearly_exact(replaced) if accountant == "pld" else rdp.RdpAccountant()
-    return float(made.compose(_event(noise, rate, steps)).get_epsilon(delta))
+    spends = _nearly_exact(replaced).compose(_event(noise, rate, steps))
+    return float(spends.get_epsilon(delta))
 
 
 @cache
@@ -108,7 +96,7 @@ def noise_for(
 
 def _nearly_exact(replaced: bool, interval: float = 1e-4) -> Any:
     """Return an accountant of neighbours of a kind, on a grid of losses this far apart."""
-    from dp_accounting import NeighboringRelation, pld
+    from dp_accounting import NeighboringRelation, pld  # here, as it takes a second to import
 
     known = NeighboringRelation
     relation = known.REPLACE_ONE if replaced else known.ADD_OR_REMOVE_ONE

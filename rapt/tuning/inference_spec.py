@@ -178,9 +178,10 @@ def write(
     segments: list[list[int]] = []  # a text that is one vector has none
     if "segment" in columns:
         segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
+    stated = [field.name for field in fields(Statement) if field.name != "releases"]
     contract = Contract(
         statement=Statement(
-            **{name: statement[name] for name in _of_statement()},
+            **{name: statement[name] for name in stated},
             releases=statement.get("releases") or unit_of(columns).name,
         ),
         kind=run.kind.name,
@@ -205,11 +206,6 @@ def write(
             del values[name]
     content = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
-
-
-def _of_statement() -> list[str]:
-    """Return the fields that a release's statement has, too."""
-    return [field.name for field in fields(Statement) if field.name != "releases"]
 
 
 def _sequences(path: Path) -> list[list[str]]:

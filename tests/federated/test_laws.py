@@ -21,7 +21,7 @@ from rapt.federated.laws import (
     sensitivity,
     tree,
 )
-from rapt.tuning.accounting import noise_for, spent
+from rapt.tuning.accounting import noise_for
 from rapt.tuning.tuners import Federated, FederatedLaw, Lora
 from rapt.utils.errors import RaptError
 
@@ -32,12 +32,6 @@ def test_the_tree_s_sensitivity_is_the_bit_length() -> None:
     """Kairouz et al., 2021: of a client with one turn, whichever it is."""
     found = {rounds: sensitivity(tree(rounds), rounds) ** 2 for rounds in (1, 2, 4, 8, 100, 1000)}
     assert found == pytest.approx({1: 1, 2: 2, 4: 3, 8: 4, 100: 7, 1000: 10})
-
-
-@pytest.mark.parametrize(("rounds", "expected"), [(8, 2.166), (100, 2.959), (1000, 3.617)])
-def test_the_tree_s_epsilon_at_noise_four(rounds: int, expected: float) -> None:
-    noise = 4 / sqrt(rounds.bit_length())
-    assert spent(noise, 1.0, 1, 1e-5, "rdp") == pytest.approx(expected, abs=5e-4)
 
 
 def test_the_coefficients_are_those_of_the_square_root_of_prefix_sums() -> None:
