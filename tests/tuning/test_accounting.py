@@ -31,7 +31,7 @@ def test_every_text_at_every_step_is_one_gaussian() -> None:
     assert spent(5.0, 1, 25, 1e-5) == pytest.approx(spent(1.0, 1, 1, 1e-5), abs=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.05, 8.0])
 def test_the_noise_spends_what_is_allowed_and_hardly_less(epsilon: float) -> None:
     found = spent(noise_for(epsilon, 1e-5, 0.1, 100), 0.1, 100, 1e-5)
     assert 0.97 * epsilon < found <= epsilon * (1 + 1e-6)
@@ -54,9 +54,8 @@ PAIRS = [((1, 0), (-1, 0)), ((1, 0), (0, 1)), ((1, 0), (0, 0)), ((0.6, 0.8), (-0
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5])
-@pytest.mark.parametrize("pair", PAIRS)
 def test_no_two_gradients_are_told_apart_better_than_opposite_ones_of_the_norm(
-    rate: float, pair: tuple[tuple[float, float], tuple[float, float]]
+    rate: float,
 ) -> None:
     """δ of a sampled step at the accountant's ε, by the integral over a plane."""
     noise, delta = 1.5, 1e-3
@@ -67,15 +66,16 @@ def test_no_two_gradients_are_told_apart_better_than_opposite_ones_of_the_norm(
     def density(mean: tuple[float, float]) -> np.ndarray:
         return np.prod(norm.pdf(at, mean, noise), -1)
 
-    one, other = ((1 - rate) * density((0, 0)) + rate * density(to) for to in pair)
-    both = [
-        np.maximum(a - exp(epsilon) * b, 0).sum() * (axis[1] - axis[0]) ** 2
-        for a, b in ((one, other), (other, one))
-    ]
-    if pair == PAIRS[0]:
-        assert both == pytest.approx([delta, delta], rel=5e-3)
-    else:
-        assert max(both) < 0.9 * delta
+    for pair in PAIRS:
+        one, other = ((1 - rate) * density((0, 0)) + rate * density(to) for to in pair)
+        both = [
+            np.maximum(a - exp(epsilon) * b, 0).sum() * (axis[1] - axis[0]) ** 2
+            for a, b in ((one, other), (other, one))
+        ]
+        if pair == PAIRS[0]:
+            assert both == pytest.approx([delta, delta], rel=5e-3)
+        else:
+            assert max(both) < 0.9 * delta
 
 
 def test_a_small_epsilon_has_its_noise() -> None:
@@ -85,19 +85,14 @@ def test_a_small_epsilon_has_its_noise() -> None:
     assert spent(found, *law) <= 0.01 < spent(found / 1.5, *law)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "less", "enough", "too_much"), [(3, 1.21, 1.73, 4.72), (0.1, 17.5, 34.7, 0.217)]
-)
-def test_the_noise_of_one_text_more_or_less_is_too_little_for_a_replaced_one(
-    epsilon: float, less: float, enough: float, too_much: float
-) -> None:
-    """The first is the example of docs/private-training.md."""
+def test_the_noise_of_one_text_more_or_less_is_too_little_for_a_replaced_one() -> None:
+    """The example of docs/private-training.md."""
     law = (1e-4, 0.1, 50)
-    found = [noise_for(epsilon, *law, replaced=replaced) for replaced in (False, True)]
-    assert found == pytest.approx([less, enough], rel=5e-3)
+    found = [noise_for(3, *law, replaced=replaced) for replaced in (False, True)]
+    assert found == pytest.approx([1.21, 1.73], rel=5e-3)
     spends = [spent(noise, 0.1, 50, 1e-4, replaced=True) for noise in found]
-    assert spends == pytest.approx([too_much, epsilon], rel=1e-2)
-    assert spends[1] <= epsilon * (1 + 1e-6)
+    assert spends == pytest.approx([4.72, 3], rel=1e-2)
+    assert spends[1] <= 3 * (1 + 1e-6)
     assert noise_for(500, *law, replaced=True) == noise_for(500, *law)  # the least that is used
 
 
