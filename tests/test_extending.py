@@ -89,6 +89,13 @@ def test_params_take_and_show_the_entries(experiment: params.Params) -> None:
     assert params.validate(shown) == experiment
 
 
+def refusal(content: dict[str, Any]) -> str:
+    """What is said of params that are not allowed."""
+    with pytest.raises(params.RaptError) as error:
+        params.validate(content)
+    return str(error.value)
+
+
 @pytest.mark.parametrize(
     ("section", "entry", "line"),
     [
@@ -103,10 +110,7 @@ def test_mistakes_in_the_entries_are_one_line(
 ) -> None:
     content = experiment.model_dump(mode="json")
     content[section]["mine"] = entry
-    with pytest.raises(params.RaptError) as error:
-        params.validate(content)
-    assert str(error.value).startswith(line)
-    assert "\n" not in str(error.value)
+    assert refusal(content).startswith(line) and "\n" not in refusal(content)
 
 
 def test_the_commands_of_the_page_run(
@@ -172,9 +176,7 @@ def test_attacks_on_words_are_refused_where_there_are_none(experiment: params.Pa
     content = experiment.model_dump(mode="json")
     content["sweep"] |= {"methods": ["pooled", "rewrite"], "attacked": ["pooled", "rewrite"]}
     content["sweep"] |= {"invert": ["mine"], "recognize": ["mine"], "recognitions": ["ner"]}
-    with pytest.raises(params.RaptError) as error:
-        params.validate(content)
-    assert str(error.value).splitlines() == [
+    assert refusal(content).splitlines() == [
         f"methods.{method}: got a mechanism that releases {unit.name}, with attack {attack}, "
         "expected one that releases a word for each word."
         for attack in ("frequent", "ner")
@@ -268,19 +270,15 @@ def test_mistakes_in_the_task_are_one_line(
 ) -> None:
     content = ratings.model_dump(mode="json")
     content["tasks"]["ratings"] |= change
-    with pytest.raises(params.RaptError) as error:
-        params.validate(content)
-    assert str(error.value).startswith(line)
-    assert "\n" not in str(error.value)
+    assert refusal(content).startswith(line) and "\n" not in refusal(content)
 
 
 def test_a_task_without_its_other_half_is_one_line(
     ratings: params.Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KINDS, "_others", dict)
-    line = r"^tasks\.ratings\.kind: got 'acme-regress', expected one of choose, classify, generate"
-    with pytest.raises(params.RaptError, match=line):
-        params.validate(ratings.model_dump(mode="json"))
+    line = "tasks.ratings.kind: got 'acme-regress', expected one of choose, classify, generate"
+    assert refusal(ratings.model_dump(mode="json")).startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -298,9 +296,7 @@ def test_what_does_not_suit_the_kind_is_one_line(
     content["tuners"]["probe"] = {"type": "linear-probe"}
     content["attacks"]["loss"] = {"type": "membership-loss"}
     content["sweep"] |= lists
-    with pytest.raises(params.RaptError) as error:
-        params.validate(content)
-    assert line in str(error.value)
+    assert line in refusal(content)
 
 
 def test_the_gradient_is_that_of_the_batch_shortened(

@@ -206,32 +206,27 @@ class PredictionPrivatizer:
         statement, most = self.contract.statement, counts.most
         assert self._made
         loss = (most * self._made.bound).loss(1.0)
+        law = f"{statement.mechanism} at eta {self.eta:g}"
+        spends = "each prediction spends privacy, also of a text that was asked about before. "
         if self._of_texts:
             bound = f"at most {loss:g}" if math.isfinite(loss) else "without a bound"
-            unit = self._made.releases.name
-            yield f"{statement.mechanism} at eta {self.eta:g} releases {unit}"
+            yield f"{law} releases {self._made.releases.name}"
+            yield f"{spends}The privacy loss of a text is {bound} for each unit of distance"
+        else:
+            scope = ", ".join(statement.categories or ["every word"])
+            scope += " of entities" * (statement.protect == "entities")
+            kinds = counts.kinds(VERBATIM_KIND).items()
+            verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
             yield (
-                "each prediction spends privacy, also of a text that was asked about before. The "
-                f"privacy loss of a text is {bound} for each unit of distance"
+                f"{law} ({scope}): of {counts.words} words {counts.fates[NOISE]} get noise, "
+                f"{sum(counts.kinds(PLACEHOLDER).values())} become placeholders; as they are: "
+                f"{verbatim or 'none'}"
             )
-            if self._account.spent.again:
-                yield AGAIN
-            return
-        scope = ", ".join(statement.categories or ["every word"])
-        scope += " of entities" * (statement.protect == "entities")
-        kinds = counts.kinds(VERBATIM_KIND).items()
-        verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
-        yield (
-            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {counts.words} words "
-            f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
-            f"placeholders; as they are: {verbatim or 'none'}"
-        )
-        bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
-        yield (
-            "each prediction spends privacy, also of a text that was asked about before. The "
-            "privacy loss is at most eta for each word with noise and each unit of distance, here "
-            f"at most {bound} for one text"
-        )
+            bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
+            yield (
+                f"{spends}The privacy loss is at most eta for each word with noise and each unit "
+                f"of distance, here at most {bound} for one text"
+            )
         if self._account.spent.again:
             yield AGAIN
 
