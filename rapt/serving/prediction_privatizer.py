@@ -49,7 +49,7 @@ class PredictionPrivatizer:
         self,
         contract: Contract,
         eta: float,
-        table: Path | None,
+        folder: Path | None,
         tagger: str,
         language: str | None = None,
         allow_weak: bool = False,
@@ -71,10 +71,8 @@ class PredictionPrivatizer:
             RaptError: the table is not the release's, or an option is not allowed.
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
-        self._privatizer: TextPrivatizer | None = None
-        self._of_vectors: Privatizer | None = None
-        self._of_texts: WholeTextPrivatizer[Any] | None = None
-        self._made: AnyPrivatizer[Any] | None = None  # of whichever there is
+        self._privatizer: TextPrivatizer | None = None  # of words alone
+        self._made: AnyPrivatizer[Any] | None = None  # None: words stay as they are
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
         statement = contract.statement
@@ -88,44 +86,32 @@ class PredictionPrivatizer:
             )
         if eta == math.inf and not statement.vectors:
             return
-        table = table or defaults.table(statement.embedding)
-        if not law.releases.aligned:
-            opened = EmbeddingTable(table)
-            whole = law.privatizer(table=opened, eta=eta)
-            assert isinstance(whole, WholeTextPrivatizer)
-            self._of_texts = self._made = whole
-            self._check(opened)
-            return
-        if statement.vectors:
-            opened = EmbeddingTable(table)
-            made = law.privatizer(table=opened, eta=eta, categories=statement.categories)
-            self._of_vectors = self._made = of_words(made)
-            if not allow_weak and math.isfinite(eta):
-                strength.check(self._of_vectors)
-            self._check(opened)
-            return
-        self._privatizer = TextPrivatizer(
-            table=table,
-            eta=eta,
-            mechanism=statement.mechanism,
-            parameters=statement.parameters,
-            categories=statement.categories,
-            tagger=tagger,
-            language=language,
-            allow_weak=allow_weak,
-        )
-        made = self._privatizer.privatizer
-        self._made = made
-        self._check(made.table)
-        self._plain = _groups_of_plain(made, contract.plain)
-
-    def _check(self, table: EmbeddingTable) -> None:
-        statement = self.contract.statement
+        folder = folder or defaults.table(statement.embedding)
+        if statement.vectors or not law.releases.aligned:
+            table, categories = EmbeddingTable(folder), statement.categories
+            self._made = law.privatizer(table=table, eta=eta, categories=categories)
+            if isinstance(self._made, Privatizer) and not allow_weak and math.isfinite(eta):
+                strength.check(self._made)
+        else:
+            self._privatizer = TextPrivatizer(
+                table=folder,
+                eta=eta,
+                mechanism=statement.mechanism,
+                parameters=statement.parameters,
+                categories=statement.categories,
+                tagger=tagger,
+                language=language,
+                allow_weak=allow_weak,
+            )
+            self._made = self._privatizer.privatizer
+        table = self._made.table
         if table.sha256 != statement.table_sha256:
             raise RaptError(
                 f"table: got {str(table.folder)!r} with sha256 {table.sha256}, expected "
                 f"{statement.embedding} with {statement.table_sha256}, as in the adapter's tuning."
             )
+        if self._privatizer:
+            self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
         """Privatize [k; x] for each text x, given by its segments.
@@ -139,8 +125,8 @@ class PredictionPrivatizer:
         Raises:
             RaptError: texts are in another language than expected, or beyond their budget.
         """
-        if self._of_texts:
-            return self._whole(self._of_texts, texts)
+        if isinstance(self._made, WholeTextPrivatizer):
+            return self._whole(self._made, texts)
         kind, contract = served_kind(self.contract), self.contract
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, shown, counts = [], list[list[Word]](), Counts()
@@ -155,7 +141,7 @@ class PredictionPrivatizer:
                     words=[word.released for part in words for word in part],
                     segment=[number for number, part in enumerate(words) for _ in part],
                     plain=plain,
-                    vectors=b"".join(vectors) if self._of_vectors else None,
+                    vectors=b"".join(vectors) if contract.statement.vectors else None,
                     space_after=[word.space_after for part in words for word in part]
                     if kind.keeps_spacing
                     else None,
@@ -208,7 +194,7 @@ class PredictionPrivatizer:
         loss = (most * self._made.bound).loss(1.0)
         law = f"{statement.mechanism} at eta {self.eta:g}"
         spends = "each prediction spends privacy, also of a text that was asked about before. "
-        if self._of_texts:
+        if isinstance(self._made, WholeTextPrivatizer):
             bound = f"at most {loss:g}" if math.isfinite(loss) else "without a bound"
             yield f"{law} releases {self._made.releases.name}"
             yield f"{spends}The privacy loss of a text is {bound} for each unit of distance"
@@ -238,9 +224,9 @@ class PredictionPrivatizer:
             return [(words, NO_VECTORS) for words in released]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
-        if self._of_vectors is None:
+        if self._made is None:
             return [(words, NO_VECTORS) for words in whole]
-        return [_represented(self._of_vectors, words) for words in whole]
+        return [_represented(of_words(self._made), words) for words in whole]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""

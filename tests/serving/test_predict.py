@@ -211,8 +211,8 @@ def test_words_that_the_model_cannot_see_are_neither_sent_nor_counted(
     privatize = repeater(replace(model.contract, max_tokens=2), folder)
     sent, counts = privatize([["film film film bad 7"]])
     assert len(sent[0].words) == counts.words == 2
-    assert privatize._privatizer
-    assert Ledger().total() == (1, 1, pytest.approx(2 * privatize._privatizer.privatizer.max_loss))
+    assert privatize._made
+    assert Ledger().total() == (1, 1, pytest.approx(2 * privatize._made.max_loss))
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,9 @@ def test_the_ledger_counts_what_is_sent(
     options = ("--adapter", request.getfixturevalue(of), SECRET)
     contract = contract_of(options[1])
     assert AGAIN not in rapt(*options).stderr
-    made = repeater(contract, folder)
-    nats = (made._of_vectors or made._privatizer.privatizer).max_loss  # type: ignore[union-attr]
+    made = repeater(contract, folder)._made
+    assert made
+    nats = made.max_loss
     assert Ledger().total() == (1, 1, pytest.approx(5 * nats))
     refused = rapt(*options, "--budget", 9 * nats)
     assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.stdout == ""
