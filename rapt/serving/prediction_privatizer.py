@@ -61,7 +61,7 @@ class PredictionPrivatizer:
             contract: the adapter's contract.
             eta: the privacy parameter; inf: words stay unchanged, and a table is needed only if
                 the model takes vectors.
-            table: folder of the embedding table; None: the project's, else MiniLM's.
+            folder: of the embedding table; None: the project's, else MiniLM's.
             tagger: package of the spaCy model.
             language: code of the texts' language, or "any"; None: the tagger's.
             allow_weak: whether η may be so large that hardly a word is replaced.
