@@ -47,6 +47,9 @@ ROW_GROUP = 64 << 20  # bytes of the rows that Parquet writes at a time
 ROWS = 256
 BOM = "\ufeff"
 STREAM = Path("-")  # the standard input, or output
+# The types of a text in Parquet, and what its views are of.
+VIEWED = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+OF_TEXT = {pa.null(), *VIEWED, *VIEWED.values(), pa.large_string(), pa.large_binary()}
 
 
 @dataclass(frozen=True)
@@ -149,13 +152,15 @@ class TextFile(ABC):
                         f"{key}: got two columns {column!r}, expected one. Rename one."
                     )
 
-    def _is_kept(self, name: str) -> bool:
+    def is_kept(self, name: str) -> bool:
+        """Whether a column, or a member of a JSON object, is released."""
         return name in self.columns or self.keep is None or name in self.keep
 
     def _others(self, names: Iterable[str]) -> set[str]:
-        return {name for name in names if self._is_kept(name)} - {*self.columns}
+        return {name for name in names if self.is_kept(name)} - {*self.columns}
 
-    def _no_text(self, column: str, problem: NoText, line: int | None = None) -> RaptError:
+    def no_text(self, column: str, problem: NoText, line: int | None = None) -> RaptError:
+        """Make the error of a value that holds something else than texts."""
         at = f"line {line}: " if line else ""
         return self._error(f"{at}got {problem} in column {column!r}, expected {EXPECTED}.")
 
@@ -281,7 +286,7 @@ class Csv(Records):
             return "", iter(())
         self._check_columns(source.names, self.keep)
         self.places = {name: source.names.index(name) for name in self.columns}
-        self._kept = [at for at, name in enumerate(source.names) if self._is_kept(name)]
+        self._kept = [at for at, name in enumerate(source.names) if self.is_kept(name)]
         self.others = self._others(source.names)
         header = source.separator_line + (self.line(source.header) if source.header else "")
         return header, (Fields(self, row) for _, row in source.records(self.format.skip_rows))
@@ -356,14 +361,6 @@ class Jsonl(Records):
         if names:
             self._check_columns(list(names), self.keep)
 
-    def is_kept(self, name: str) -> bool:
-        """Whether a member is released."""
-        return self._is_kept(name)
-
-    def no_text(self, column: str, problem: NoText, line: int) -> RaptError:
-        """Make the error of a value without texts."""
-        return self._no_text(column, problem, line)
-
 
 class Parquet(TextFile):
     """Parquet: every column keeps the type of its values; the file's metadata is left behind."""
@@ -385,8 +382,8 @@ class Parquet(TextFile):
                 for name in self.columns:
                     kind = schema.field(name).type
                     if not _holds_texts(kind):
-                        raise self._no_text(name, NoText(str(kind)))
-                names = [name for name in schema.names if self._is_kept(name)]
+                        raise self.no_text(name, NoText(str(kind)))
+                names = [name for name in schema.names if self.is_kept(name)]
                 bare = pa.schema([_bare(schema.field(n)) for n in names])
                 batches = file.iter_batches(ROWS, columns=names, use_threads=False)
                 groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
@@ -406,7 +403,7 @@ class Parquet(TextFile):
             try:
                 texts[name] = [texts_of(value) for value in of_rows]
             except NoText as problem:
-                raise self._no_text(name, problem) from None
+                raise self.no_text(name, problem) from None
             others |= {f"{name}.{kept}" for value in of_rows for kept in kept_members(value)}
         return Chunk(
             number,
@@ -481,26 +478,12 @@ def _holds_texts(kind: pa.DataType) -> bool:
             fields = [field for field in inner if field.name in CONTENT]
             return bool(fields) and all(_holds_texts(field.type) for field in fields)
         return _holds_texts(inner)
-    return pa.types.is_null(kind) or any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_string_view,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-            pa.types.is_binary_view,
-        )
-    )
+    return kind in OF_TEXT
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
+    lists = pa.ListType | pa.LargeListType | pa.ListViewType | pa.LargeListViewType
+    return isinstance(kind, lists)
 
 
 def _bare(field: pa.Field) -> pa.Field:
@@ -510,6 +493,7 @@ def _bare(field: pa.Field) -> pa.Field:
     that were taken out of the file, and none of the new texts.
     """
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    kind = VIEWED.get(kind, kind)
     if pa.types.is_struct(kind):
         kind = pa.struct([_bare(child) for child in kind])
     elif pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind):
@@ -520,8 +504,4 @@ def _bare(field: pa.Field) -> pa.Field:
         kind = pa.list_(_bare(kind.value_field), kind.list_size)
     elif pa.types.is_map(kind):
         kind = pa.map_(_bare(kind.key_field), _bare(kind.item_field), kind.keys_sorted)
-    elif pa.types.is_string_view(kind):
-        kind = pa.string()
-    elif pa.types.is_binary_view(kind):
-        kind = pa.binary()
     return pa.field(field.name, kind, field.nullable)

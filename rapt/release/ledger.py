@@ -26,14 +26,13 @@ from stat import S_ISLNK, S_ISREG
 from typing import NamedTuple
 from uuid import uuid4
 
-from rapt.release.parts import Unreachable
+from rapt.release.parts import PRIVATE, Unreachable
 from rapt.release.sentences import Counted, Unit
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
 
 VERSION = 2
-PRIVATE = 0o600
 KEY_BYTES = 32
 SECONDS = 60.0  # to wait for another process
 ROUNDING = 1 + 1e-9
