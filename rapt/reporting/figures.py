@@ -26,9 +26,9 @@ from rapt.reporting.charts import (
     rounded,
     slug,
 )
-from rapt.reporting.rows import Row
+from rapt.reporting.rows import Row, parts
 from rapt.reporting.text import attack_text, group_text, unproven
-from rapt.results.cells import Metric
+from rapt.reporting.utility_table import ENDS
 from rapt.results.reader import Json, ReadCell, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
@@ -104,8 +104,8 @@ def break_evens(results: Results, utility: Sequence[Row]) -> Iterator[Figure]:
         best = {row.label: row for row in sorted(own, key=lambda row: row.accuracy)}
         steps = [f"{labels:g}" for labels in curve.labels]
         rows: list[Point] = [
-            {"series": LOCALLY, "at": steps[x], "x": x, **_interval("y", metric)}
-            for x, metric in enumerate(curve.accuracy)
+            {"series": LOCALLY, "at": steps[x], "x": x, **_measured("y", local, "accuracy")}
+            for x, local in enumerate(Row(**parts("accuracy", m, *ENDS)) for m in curve.accuracy)
         ]
         rows += [
             {"series": f"{label}, η = {row.eta}", "at": steps[x], "x": x}
@@ -478,16 +478,9 @@ def _levels(clean: Row | None, row: Row) -> list[Point]:
 
 def _measured(field: str, row: Row, column: str) -> dict[str, float]:
     """Return a column that has run, in percent, with its 95 % interval if that is known."""
-    ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in utility_table.ENDS}
+    ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in ENDS}
     known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}
     return _share(field, getattr(row, column)) | known
-
-
-def _interval(field: str, metric: Metric) -> dict[str, float]:
-    """Return a metric in percent, with its 95 % interval if that is known."""
-    ends = {f"{field}_low": metric.low, f"{field}_high": metric.high}
-    known = {name: rounded(100 * end) for name, end in ends.items() if end is not None}
-    return _share(field, metric.mean) | known
 
 
 def _share(field: str, mean: float | None) -> dict[str, float]:

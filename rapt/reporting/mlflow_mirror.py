@@ -25,11 +25,9 @@ from urllib.parse import quote
 from filelock import FileLock
 
 from rapt import paths
-from rapt.grid import ATTACKED, LOCAL, SCORE, TUNED
+from rapt.grid import ATTACKED, LOCAL, PUBLIC_LABELS, SCORE, TUNED
 from rapt.params import Params
-from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables, utility_table
-from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
 from rapt.results import cells
 from rapt.results.reader import ReadCell, Results, load, release
@@ -141,7 +139,7 @@ def record(results: Results, cell: ReadCell) -> Record:
     """Build the MLflow record of a cell that has run."""
     name, task = cell.plan.cell, cell.factors["task"]
     eta = results.eta_found(cell.factors)
-    varying = sidecar(cell.plan.kind, name)
+    varying = cells.sidecar(cell.plan.kind, name)
     seconds, times = varying.get("seconds"), None
     if varying:
         end = datetime.fromisoformat(varying["finished"]).timestamp()

@@ -10,21 +10,19 @@ import hashlib
 import os
 import platform
 import re
-import subprocess
 import time
 from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from jinja2 import Template
 
 from rapt import paths
 from rapt.reporting import published
 from rapt.reporting.text import count
-from rapt.results.cells import machine
+from rapt.results.cells import git, machine, sidecar
 from rapt.results.reader import Json, Results
-from rapt.utils import files
 
 # A dependency of the report: the pinned versions, wherever the cells ran.
 LOCK = Path("requirements.lock")
@@ -85,7 +83,7 @@ def section(results: Results, benchmarks: Json) -> str:
     source = resources.files("rapt.reporting").joinpath("stamp.html").read_text(encoding="utf-8")
     return Template(source, autoescape=True, trim_blocks=True, keep_trailing_newline=True).render(
         at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        commit=_commit(),
+        commit=git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
         machine=f"{machine()}, {cores}, Python {platform.python_version()}",
         known=sum("seconds" in run for run in runs),
         cells=count(len(runs), "cell"),
@@ -102,18 +100,3 @@ def _pinned() -> dict[str, str]:
     lines = (line.partition(";")[0].partition("==") for line in LOCK.read_text().splitlines())
     given = {re.sub(r"[-_.]+", "-", n).lower(): version for n, equals, version in lines if equals}
     return {name: given[name] for name in PACKAGES if name in given}
-
-
-def sidecar(kind: str, cell: str) -> dict[str, Any]:
-    """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
-    path = files.home() / paths.run(kind, cell)
-    return files.read_json(path) if path.is_file() else {}
-
-
-def _commit() -> str | None:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return found.stdout.strip() or None

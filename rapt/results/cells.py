@@ -126,7 +126,8 @@ class Cell:
                 "device": device,
                 "machine": machine(),
                 "host_cores": os.cpu_count(),
-                "commit": _commit(),
+                # Of a stage on another machine its files' commit is given.
+                "commit": os.environ.get("RAPT_COMMIT") or git("rev-parse", "HEAD"),
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             },
         )
@@ -159,12 +160,16 @@ def machine() -> str:
     return ", ".join(found + names[:1])
 
 
-def _commit() -> str | None:
-    if given := os.environ.get("RAPT_COMMIT"):  # whose files these are, on another machine
-        return given
-    command = ["git", "rev-parse", "HEAD"]
+def sidecar(kind: str, cell: str) -> dict[str, Any]:
+    """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
+    path = files.home() / paths.run(kind, cell)
+    return files.read_json(path) if path.is_file() else {}
+
+
+def git(*arguments: str) -> str | None:
+    """Return what git says of the working folder; None: the machine has no git, or no commit."""
     try:
-        head = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:  # the machine has no git
+        said = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
         return None
-    return head.stdout.strip() or None
+    return said.stdout.strip() or None

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rapt import paths
 from rapt.params import Params
 from rapt.results import reader
-from rapt.results.cells import CellResult, SeedResult, metrics_over
+from rapt.results.cells import CellResult, SeedResult, metrics_over, sidecar
 from rapt.results.predictions import Predictions, Successes
 from rapt.results.reader import ReadCell, Results
 from rapt.utils import files
@@ -38,19 +37,8 @@ MAPPINGS["training"] = "training"
 # What a CSV file holds as text.
 TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("seed", "step", "count"), int),
-    **dict.fromkeys(
-        (
-            "value",
-            "low",
-            "high",
-            "replaced_share",
-            "seconds",
-            "baseline",
-            "upper_bound",
-            "training",
-        ),
-        float,
-    ),
+    **dict.fromkeys((*MEASURED[3:], "replaced_share", "seconds"), float),
+    **dict.fromkeys(("baseline", "upper_bound", "training"), float),
 }
 
 
@@ -132,8 +120,7 @@ def read_cells(path: Path) -> list[CellResult]:
 def _rows(results: Results, cell: ReadCell) -> Iterator[Row]:
     content = cell.content
     assert content
-    run = files.home() / paths.run(content.kind, content.cell)
-    sidecar = files.read_json(run) if run.is_file() else {}
+    run = sidecar(content.kind, content.cell)
     of_cell = {
         "kind": content.kind,
         "cell": content.cell,
@@ -146,7 +133,7 @@ def _rows(results: Results, cell: ReadCell) -> Iterator[Row]:
             for mapping, prefix in MAPPINGS.items()
             for name, value in getattr(content, mapping).items()
         },
-        **{name: sidecar.get(name) for name in RUN},
+        **{name: run.get(name) for name in RUN},
     }
     for seed in content.seeds:
         for name, value in seed.metrics.items():
