@@ -276,8 +276,7 @@ def preset(
 def check(json: AsJson = False) -> None:
     """Validate params.yaml and the local files it names; say what it will run."""
     from rapt.commands.check import check as checked
-    from rapt.grid import KINDS
-    from rapt.public_labels import PUBLIC_LABELS
+    from rapt.grid import KINDS, PUBLIC_LABELS
     from rapt.results.reader import planned
 
     try:

@@ -25,6 +25,9 @@ KINDS = (*TUNED, SCORE, "local", *ATTACKED)
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
 # The other one: nothing is sent. At η 0 no two texts could be told apart.
 LOCAL, NOTHING_SENT_ETA = "local", "0"
+# A provider who learns from public labelled text, and needs no label of the user's: the kind of its
+# cells, and their tuner. No tuner of params.yaml can have this name.
+PUBLIC_LABELS, PUBLIC_LABELS_STAGE = "public_labels", "public-labels"
 # The factors of each kind of cell besides method and η, in the order of its name.
 FACTORS_BEFORE_METHOD = {
     "train": ("task", "backbone", "tuner"),
@@ -122,6 +125,28 @@ def synthetic(params: Params) -> list[tuple[str, str, str]]:
     """Return name, synthesizer and ε of the synthetic releases of each task that is tuned on."""
     grid = product(params.sweep.synthesizers, params.sweep.epsilons)
     return [(released(*of), *of) for of in grid]
+
+
+def public_labels(params: Params) -> list[PlannedCell]:
+    """Return a cell for each release of each private task that has a public one, clean text first.
+
+    One stage scores all releases of a task, as the provider fits one model. So the cells of a task
+    lie in one folder. The factor `backbone` names the public task.
+    """
+    return [
+        PlannedCell(
+            PUBLIC_LABELS,
+            f"{task}/{name}",
+            {
+                **{"task": task, "backbone": public, "tuner": PUBLIC_LABELS},
+                **{"method": method, "eta": eta, "embedding": params.embedding},
+            },
+            PUBLIC_LABELS_STAGE,
+            task,
+        )
+        for task, public in params.public_labels.items()
+        for name, method, eta in releases(params)
+    ]
 
 
 def split_release_name(release: str) -> tuple[str, str]:

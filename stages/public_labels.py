@@ -1,9 +1,8 @@
 """Score a provider with public labels on every release: `python -m stages.public_labels movies`."""
 
-from rapt import params, paths, public_labels
+from rapt import grid, params, paths
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines import local
-from rapt.grid import released
 from rapt.results import cells, predictions
 from rapt.results.predictions import Predictions
 from rapt.text.table import EmbeddingTable
@@ -24,9 +23,9 @@ def main(task: str) -> None:
     table, labels = EmbeddingTable(paths.table(p.embedding)), known["label"].to_pylist()
     model = local.fit(public, local.texts(known), labels, len(others), table)[0]
     places = [others.index(name) for name in names]  # both may number their classes differently
-    for planned in (each for each in public_labels.plan(p) if each.key == task):
+    for planned in (each for each in grid.public_labels(p) if each.key == task):
         cell = cells.Cell(planned.kind, planned.cell, planned.factors)
-        release = paths.release(task, released(planned.factors["method"], planned.factors["eta"]))
+        release = paths.PRIVATE / planned.cell  # TASK/RELEASE
         answers = {}
         for split in ("train", "test"):
             copies = [

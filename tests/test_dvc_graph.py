@@ -11,7 +11,7 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from rapt import grid, params, paths, presets, public_labels
+from rapt import grid, params, paths, presets
 from tests.conftest import ROOT
 from tests.every_section import add_public_labels
 from tests.test_grid import FILLED, content
@@ -58,7 +58,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
         stages[f"study-privatize@{study}"] = with_words(paths.study_release(study))
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
     for task in p.public_labels:
-        folders = {cell.path.parent for cell in public_labels.plan(p) if cell.key == task}
+        folders = {cell.path.parent for cell in grid.public_labels(p) if cell.key == task}
         stages[f"public-labels@{task}"] = folders | {answers_by_public_labels(task)}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
@@ -89,7 +89,7 @@ def unprotected(p: params.Params) -> set[Path]:
 
 
 def answers_by_public_labels(task: str) -> Path:
-    return paths.predictions(public_labels.PUBLIC_LABELS, task).with_suffix("")
+    return paths.predictions(grid.PUBLIC_LABELS, task).with_suffix("")
 
 
 def clean(task: str) -> Path:
@@ -136,5 +136,5 @@ def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
 def test_the_page_names_the_predictions_that_stay() -> None:
     (row,) = re.findall(r"^\| what an attack, .*$", GUARANTEES, re.M)
     named = set(re.findall(r"`(?:reports/predictions/)?([a-z_]+)`", row))
-    alone = {"local", public_labels.PUBLIC_LABELS}
+    alone = {"local", grid.PUBLIC_LABELS}
     assert named == {*alone, grid.SCORE, *grid.ATTACKED} - {"membership"}

@@ -69,7 +69,6 @@ ELSEWHERE = {
     "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
     "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",
-    "rapt/public_labels.py": "tests/stages/test_public_labels.py",
     # These share the page that others draw.
     "rapt/reporting/rows.py": "tests/reporting/test_tables.py",
     "rapt/reporting/word_figures.py": "tests/reporting/test_word_tables.py",

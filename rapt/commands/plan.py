@@ -25,9 +25,8 @@ from ruamel.yaml import YAML
 from rapt import params, paths, presets
 from rapt.data.config import FilesSource, HubSource, PackageSource, Rows
 from rapt.data.examples import COLUMNS, segments
-from rapt.grid import CLEAN, KINDS, TUNED, plan
+from rapt.grid import CLEAN, KINDS, PUBLIC_LABELS, PUBLIC_LABELS_STAGE, TUNED, plan
 from rapt.params import Params
-from rapt.public_labels import PUBLIC_LABELS, STAGE
 from rapt.results.reader import planned
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
@@ -159,7 +158,7 @@ def steps_of(p: Params, words: Mapping[str, TaskWords]) -> Iterator[Step]:
         yield Step("study-privatize", name, p.seeds * words[study.task].all)
     for task, public in p.public_labels.items():
         read = p.seeds * words[task].all * (1 + len(releases))
-        yield Step(STAGE, task, words[public].train + read)
+        yield Step(PUBLIC_LABELS_STAGE, task, words[public].train + read)
     yield from (Step("backbone", name) for name in sweep.backbones)
     for embedding in sweep.embeddings:
         yield from (Step(kind, embedding) for kind in ("tables", "levels", "calibrate"))

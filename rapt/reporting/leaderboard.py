@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.baselines.combined import stacked
+from rapt.grid import PUBLIC_LABELS
 from rapt.param_types import level
-from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables, utility_table
 from rapt.reporting.comparisons import ranks
 from rapt.reporting.rows import Row, once

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rapt.grid import sorted_etas
-from rapt.public_labels import PUBLIC_LABELS
+from rapt.grid import PUBLIC_LABELS, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.rows import Row
 from rapt.reporting.text import NBSP, at_eta, count, eta_text, labels_text, listing, percent

@@ -14,8 +14,7 @@ from rapt.analysis.break_even import break_even, learning
 from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines.combined import shares, stacked
-from rapt.grid import LOCAL, TUNED, is_unprotected
-from rapt.public_labels import PUBLIC_LABELS
+from rapt.grid import LOCAL, PUBLIC_LABELS, TUNED, is_unprotected
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.results.cells import Metric, summary
 from rapt.results.predictions import Predictions

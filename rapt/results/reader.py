@@ -9,15 +9,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rapt import paths, public_labels
+from rapt import paths
 from rapt.grid import (
     ATTACKED,
     KINDS,
     LOCAL,
+    PUBLIC_LABELS,
     PlannedCell,
     is_unprotected,
     level,
     plan,
+    public_labels,
     released,
     releases,
     sorted_etas,
@@ -166,12 +168,12 @@ def release(factors: dict[str, str]) -> str:
 
 def planned(params: Params) -> list[PlannedCell]:
     """Return every cell of the grid, every study, and what public labels make of releases."""
-    return [*plan(params), *public_labels.plan(params)]
+    return [*plan(params), *public_labels(params)]
 
 
 def prune(params: Params) -> list[Path]:
     """Delete the cell files outside the plan, such as those of an η that was removed."""
-    kept, kinds = {cell.path for cell in planned(params)}, (*KINDS, public_labels.PUBLIC_LABELS)
+    kept, kinds = {cell.path for cell in planned(params)}, (*KINDS, PUBLIC_LABELS)
     found = (path for kind in kinds for path in (paths.CELLS / kind).rglob("*.json"))
     outside = sorted(path for path in found if path not in kept)
     for path in outside:
@@ -202,7 +204,7 @@ def load(params: Params) -> Results:
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},
-        levels={name: _levels(name) for name in sweep.embeddings},
+        levels={name: _read(paths.levels(name)) or [] for name in sweep.embeddings},
         geometries={name: _read(paths.geometry(name)) for name in sweep.embeddings},
         channels={name: _read(paths.channel_statistics(*name.split("/"))) for name in channels},
         layers={name: _read(paths.layers(name)) for name in layers},
@@ -216,11 +218,5 @@ def _attacked(cell: PlannedCell) -> str:
     return " ".join([cell.kind, *(v for n, v in sorted(cell.factors.items()) if n not in varied)])
 
 
-def _levels(embedding: str) -> list[Json]:
-    path = paths.levels(embedding)
-    found: list[Json] = files.read_json(path) if path.is_file() else []
-    return found
-
-
-def _read(path: str | Path) -> Json | None:
-    return files.read_json(path) if Path(path).is_file() else None
+def _read(path: Path) -> Any:
+    return files.read_json(path) if path.is_file() else None

@@ -15,6 +15,7 @@ from rapt.grid import (
     ATTACKED,
     CLEAN,
     LOCAL,
+    PUBLIC_LABELS,
     SCORE,
     TUNED,
     UNPROTECTED_ETA,
@@ -22,7 +23,6 @@ from rapt.grid import (
     is_unprotected,
 )
 from rapt.params import Params
-from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting.sentences import sentences
 from rapt.results import predictions
 from rapt.results.cells import summary

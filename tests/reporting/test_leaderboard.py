@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from rapt.grid import PUBLIC_LABELS
 from rapt.params import Params
-from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import tables
 from rapt.reporting.comparisons import ranks
 from rapt.reporting.leaderboard import LEADERBOARD, leaderboard

@@ -12,9 +12,8 @@ import pytest
 
 from rapt import paths
 from rapt.analysis.effects import FALSE_ALARMS
-from rapt.grid import CLEAN, plan
+from rapt.grid import CLEAN, PUBLIC_LABELS, plan
 from rapt.params import Params
-from rapt.public_labels import PUBLIC_LABELS
 from rapt.reporting import mlflow_mirror, published_claims, tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import headline

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from rapt import params, paths
 from rapt.baselines import local as models
-from rapt.public_labels import PUBLIC_LABELS
+from rapt.grid import PUBLIC_LABELS
 from rapt.reporting.rows import Row
 from rapt.reporting.utility_table import utility
 from rapt.results import reader
