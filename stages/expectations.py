@@ -29,15 +29,22 @@ class Rule:
     expectation: Expectation
 
 
-def there(column: str, name: str) -> Rule:
+def there(column: str, name: str) -> list[Rule]:
     """Expect no value of a column to be missing."""
-    return Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column))
+    null = gxe.ExpectColumnValuesToNotBeNull(column=column)
+    return [Rule(f"{name} are there", "no null", null)]
 
 
 def in_set(column: str, name: str, values: Sequence[int | str], allowed: str) -> list[Rule]:
     """Expect every value of a column, none missing, to be among `values`."""
     some = gxe.ExpectColumnValuesToBeInSet(column=column, value_set=list(values))
-    return [there(column, name), Rule(f"{name} are of the set", allowed, some)]
+    return [*there(column, name), Rule(f"{name} are of the set", allowed, some)]
+
+
+def equal(column: str, other: str, name: str, allowed: str) -> list[Rule]:
+    """Expect the values of two columns to be equal."""
+    same = gxe.ExpectColumnPairValuesToBeEqual(column_A=column, column_B=other)
+    return [Rule(name, allowed, same)]
 
 
 def texts_in(column: str, name: str, low: int, high: int) -> list[Rule]:
@@ -46,7 +53,7 @@ def texts_in(column: str, name: str, low: int, high: int) -> list[Rule]:
     long = gxe.ExpectColumnValueLengthsToBeBetween(column=column, min_value=low, max_value=high)
     keys = " (gate.min_characters, gate.max_characters; a task's cut_words cuts texts)"
     return [
-        there(column, name),
+        *there(column, name),
         Rule(f"{name} are not empty", "not only white space", blank),
         Rule(f"{name} have the right length", f"{low} to {high} characters{keys}", long),
     ]

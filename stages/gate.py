@@ -1,19 +1,17 @@
 """Check the examples of all tasks before anything is made of them: `python -m stages.gate`."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from great_expectations import expectations as gxe
 
 from rapt import params, paths
-from rapt.data.checks import comparable, identities
 from rapt.data.config import Attribute, Bins, Gate, Values
-from rapt.data.prepare import SPLITS
+from rapt.data.prepare import SPLITS, comparable, identities
 from rapt.results.gates import report, write
 from rapt.tasks.base import Task
 from rapt.utils import files
 from stages import run
-from stages.expectations import Rule, check, in_set, texts_in, there
+from stages.expectations import Rule, check, equal, in_set, texts_in, there
 
 
 def main() -> None:
@@ -60,28 +58,15 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
 class Expect:
     """What a kind of task may expect of its columns, as rules of Great Expectations."""
 
+    there, in_set, equal = staticmethod(there), staticmethod(in_set), staticmethod(equal)
+
     def __init__(self, low: int, high: int) -> None:
         """Take the allowed length of a text."""
         self._length = low, high
 
-    def there(self, column: str, name: str) -> list[Rule]:
-        """Expect no value to be missing."""
-        return [there(column, name)]
-
-    def in_set(
-        self, column: str, name: str, values: Sequence[int | str], allowed: str
-    ) -> list[Rule]:
-        """Expect every value, none missing, to be among `values`."""
-        return in_set(column, name, values, allowed)
-
     def texts(self, column: str, name: str) -> list[Rule]:
         """Expect texts, none missing or empty, of the allowed length."""
         return texts_in(column, name, *self._length)
-
-    def equal(self, column: str, other: str, name: str, allowed: str) -> list[Rule]:
-        """Expect the values of two columns to be equal."""
-        same = gxe.ExpectColumnPairValuesToBeEqual(column_A=column, column_B=other)
-        return [Rule(name, allowed, same)]
 
 
 def _attribute_rules(column: str, name: str, attribute: Attribute) -> list[Rule]:
@@ -92,7 +77,7 @@ def _attribute_rules(column: str, name: str, attribute: Attribute) -> list[Rule]
     edges = attribute.edges if isinstance(attribute, Bins) else None
     most = len(edges) + 1 if edges else attribute.count
     few = gxe.ExpectColumnUniqueValueCountToBeBetween(column=column, min_value=2, max_value=most)
-    return [there(column, name), Rule(f"{name} are few", f"2 to {most} different", few)]
+    return [*there(column, name), Rule(f"{name} are few", f"2 to {most} different", few)]
 
 
 if __name__ == "__main__":

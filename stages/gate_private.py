@@ -115,9 +115,9 @@ def _rules(
         Rule("the columns are a release's", ", ".join(columns), same),
         Rule(as_many, str(rows), count),
         Rule("each example is there once", "no second", once),
-        there("example_id", "example ids"),
+        *there("example_id", "example ids"),
     ]
-    rules += [there(*required) for required in unit.required.items()]
+    rules += [rule for required in unit.required.items() for rule in there(*required)]
     if labels:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules

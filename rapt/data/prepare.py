@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rapt.data import attributes, labels, read, sources
 from rapt.data.config import Bins, MostFrequent, Values
-from rapt.data.examples import COLUMNS, segments_of
+from rapt.data.examples import COLUMNS, segments, segments_of
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -122,6 +122,28 @@ def identity(parts: Sequence[str]) -> str:
     pairs.
     """
     return "\0".join(sorted(map(normalized, parts)))
+
+
+def comparable(split: pa.Table, compared: Sequence[str]) -> pd.DataFrame:
+    """Add to the rows of a split from data/raw what the gate compares: the text's identity.
+
+    Tasks whose words have tags get the number of both, `words_of_text` and `tags_of_text`. Two
+    texts are the same by the columns `compared`, those of the task.
+    """
+    frame = split.to_pandas().assign(identity=identities(split, compared))
+    if "entities" in frame:
+        frame["words_of_text"] = frame["text"].map(lambda text: len((text or "").split(" ")))
+        frame["tags_of_text"] = frame["entities"].map(
+            lambda tags: -1 if tags is None else len(tags)
+        )
+    return frame
+
+
+def identities(table: pa.Table, compared: Sequence[str]) -> list[str]:
+    """Return what two rows have in common if their texts are the same (`identity`)."""
+    others = {name: pa.nulls(len(table)) for name in COLUMNS if name not in compared}
+    texts = pa.table({name: others.get(name, table[name]) for name in COLUMNS})
+    return list(map(identity, segments(texts)))
 
 
 class Remaining:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from rapt.attacks.victims import with_values
-from rapt.data.prepare import identity, normalized, prepare
+from rapt.data.examples import COLUMNS
+from rapt.data.prepare import comparable, identity, normalized, prepare
 from rapt.utils.errors import RaptError
 from tests.data.conftest import EVALUATION, age_bins, label, make_task, texts, write
 
@@ -169,6 +170,24 @@ def test_a_pair_is_known_in_either_order_and_not_by_one_text() -> None:
     assert identity(["a", "b"]) != identity(["a", "c"])
     assert identity(["a b"]) != identity(["a", "b"])
     assert normalized(" Straße\tX\n") == normalized("STRASSE x")
+
+
+def _split(*texts: str, **columns: list[list[str]]) -> pa.Table:
+    none = pa.nulls(len(texts), pa.string())
+    return pa.table({"text": texts, "text_pair": none, "choices": none, **columns})
+
+
+def test_texts_that_differ_by_case_and_white_space_are_the_same() -> None:
+    splits = (" TWO\n", "three"), ("two", "four")
+    ones, others = (comparable(_split(*texts), COLUMNS) for texts in splits)
+    assert ones["identity"].isin(others["identity"]).tolist() == [True, False]
+
+
+def test_the_words_and_tags_of_a_text_are_counted() -> None:
+    frame = comparable(_split("a b", "a b c", entities=[["O", "O"], ["O", "O"]]), COLUMNS)
+    assert frame["words_of_text"].tolist() == [2, 3]
+    assert frame["tags_of_text"].tolist() == [2, 2]
+    assert "tags_of_text" not in comparable(_split("one"), COLUMNS)
 
 
 def test_the_draw_is_fixed() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from rapt.data.checks import identities
-from rapt.data.prepare import prepare
+from rapt.data.prepare import identities, prepare
 from rapt.tasks.base import Task
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
