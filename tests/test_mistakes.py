@@ -196,7 +196,7 @@ MISTAKES = {
         "'label'?",
     ),
     "NaN label, at check": (data(rows(at4="", at9="NaN")), CHECK, f"tasks.movies{NO_CLASS}"),
-    "NaN label, at init": (data(rows(at4="", at9="NaN")), INIT, f"tasks.mine{NO_CLASS}"),
+    "null label, at init": (data(rows(at4="null", at9="NaN")), INIT, f"tasks.mine{NO_CLASS}"),
     "eta 0": (nothing, (*PRIVATIZE, "0"), f"eta: got '0', {ETA}"),
     "eta 0 in params": (edit("etas: [75]", "etas: [0]"), CHECK, f"sweep.etas.0: got 0, {ETA}"),
     "eta negative": (nothing, (*PRIVATIZE, "-75"), f"eta: got '-75', {ETA}"),

@@ -23,10 +23,6 @@ def problem() -> str:
     return str(error.value)
 
 
-def test_what_runs_passes() -> None:
-    assert check().sweep.tasks == ["movies"]
-
-
 @pytest.mark.parametrize("model", ["package:no_such_package/model", "external/bert"])
 @pytest.mark.parametrize("section", ["embeddings", "backbones"])
 def test_a_model_that_is_not_there(section: str, model: str) -> None:

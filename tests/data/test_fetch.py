@@ -10,7 +10,7 @@ from rapt.data import fetch
 from rapt.data.config import PackageSource
 from rapt.data.prepare import prepare
 from rapt.utils.errors import RaptError
-from tests.data.conftest import TASK
+from tests.data.conftest import make_task
 
 TABLE = b"id\ttext\n1\tgood day\n2\tbad day\n3\tlong day\n"
 
@@ -74,20 +74,7 @@ def digest(path: Path) -> str:
 
 
 def test_a_table_is_read_from_an_archive_in_a_wheel(wheel: Path) -> None:
-    task = TASK.validate_python(
-        {
-            "source": source(digest(wheel)).model_dump(),
-            "format": {"type": "tsv", "names": None, "skip_rows": 0, "quoted": False},
-            "text": "text",
-            "text_pair": None,
-            "entities": None,
-            "label": None,
-            "attributes": None,
-            "authors": None,
-            "exclude": None,
-            "rows": {"train": None, "test": 1},
-        }
-    )
+    task = make_task({"all": "any"}, "tsv", source=source(digest(wheel)).model_dump())
     prepared = prepare("tiny", task, seed=0)
     texts = [t for table in prepared.tables.values() for t in table["text"].to_pylist()]
     assert sorted(texts) == ["bad day", "good day", "long day"]

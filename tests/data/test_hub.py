@@ -9,29 +9,16 @@ from rapt.data.prepare import prepare
 from rapt.tasks.base import Task
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.data.conftest import TASK, label
+from tests.data.conftest import label, make_task
 
 
 def hub_task(dataset: str, **changes: Any) -> Task:
-    content = {
-        "source": {
-            "type": "hub",
-            "dataset": dataset,
-            "config": None,
-            "revision": "a" * 40,
-            "splits": {"train": "train", "test": "validation"},
-        },
-        "format": None,
-        "text": "sentence",
-        "text_pair": None,
-        "entities": None,
-        "label": label("label", "negative", "positive"),
-        "attributes": None,
-        "authors": None,
-        "exclude": None,
-        "rows": {"train": None, "test": None},
-    }
-    return TASK.validate_python({**content, **changes})
+    splits = {"train": "train", "test": "validation"}
+    source = {"type": "hub", "dataset": dataset, "revision": "a" * 40, "splits": splits}
+    content = {"source": source, "format": None, "text": "sentence"}
+    content |= {"label": label("label", "negative", "positive"), **changes}
+    made: Task = make_task({}, **content)
+    return made
 
 
 @pytest.fixture

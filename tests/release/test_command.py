@@ -60,12 +60,6 @@ def test_it_starts_without_pytorch(folder: Path, tmp_path: Path) -> None:
     assert run.stdout == b"\n"
 
 
-def test_every_word_gets_noise_without_categories(rapt: Rapt) -> None:
-    Path("in.txt").write_text("very slow\n")
-    assert rapt("in.txt", "out.txt", "--eta", "1e-9").error == ""
-    assert "t2t" in Path("out.txt.privacy.txt").read_text()
-
-
 def test_parquet_columns(rapt: Rapt) -> None:
     table = pa.table({"a": ["Bob met Alice", None], "b": ["", "at 7"], "label": [1, 2]})
     pq.write_table(table, "in.parquet")
@@ -183,6 +177,7 @@ def test_table_and_tagger_come_from_params(rapt: Rapt) -> None:
     assert missing.startswith("table: got 'models/tables/minilm', expected a folder with an ")
     shutil.copytree("table", "models/tables/minilm")
     assert rapt("in.txt", "out.txt", "--eta", "1", table=None).error == ""
+    assert "t2t" in Path("out.txt.privacy.txt").read_text()  # as no categories are given
 
 
 def test_outside_a_project_the_table_is_the_user_s(

@@ -77,17 +77,6 @@ def test_a_single_word_without_a_tag_is_refused(folder: Path) -> None:
         nlp("the patient")
 
 
-def test_every_word_needs_no_tagger(folder: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe(NAME, config={"table": str(folder), "eta": 1})
-    assert len(nlp("Bob met Alice")._.privatized.split()) == 3
-
-
-def test_what_is_not_allowed_is_one_line(folder: Path) -> None:
-    with pytest.raises(RaptError, match="eta: got -1, expected"):
-        spacy.blank("en").add_pipe(NAME, config={"table": str(folder), "eta": -1})
-
-
 def test_table_and_pipeline_are_of_one_language(folder: Path, tmp_path: Path) -> None:
     english = shutil.copytree(folder, tmp_path / "english")
     words = files.read_json(english / "words.json")
