@@ -38,8 +38,8 @@ from stages import download, gate, gate_private, invert, local, privatize, tag, 
 from tests.conftest import NOUNS, ROOT, VERBS
 from tests.serving.conftest import Served
 from tests.stages.conftest import edited
+from tests.stages.conftest import small as small
 from tests.stages.conftest import workspace as workspace
-from tests.stages.test_denoise import small as small
 from tests.stages.test_units import narrow as narrow
 from tests.stages.test_units import sweeping, walk
 from tests.tuning.conftest import backbone as backbone
@@ -155,6 +155,7 @@ def test_the_attack_reads_a_release_of_the_mechanism(experiment: params.Params) 
     assert 0 < cell["metrics"]["accuracy"]["mean"] <= cell["baselines"]["majority"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("method", "unit"), [("pooled", TextVector), ("rewrite", NewText)])
 def test_mechanisms_of_whole_texts_go_from_the_release_to_every_cell(
     experiment: params.Params, narrow: Path, method: str, unit: type[Released]

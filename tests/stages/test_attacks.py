@@ -20,13 +20,8 @@ from rapt.utils.errors import RaptError
 from stages import channel, infer, invert, link, privatize, recognize, recognizer
 from tests.attacks.test_scores import bounds_of
 from tests.conftest import NOUNS, OTHERS
-from tests.stages import releases
-from tests.stages.conftest import Workspace, edited
-from tests.stages.releases import GATE, RELEASE, gate
-from tests.stages.test_denoise import small as small
-from tests.tuning.conftest import backbone as backbone
+from tests.stages.conftest import GATE, RELEASE, Workspace, edited, gate, put_columns, write_tagged
 
-movies, released = releases.workspace, releases.released
 Texts = list[list[str]]
 # Each inversion by its name in params.yaml, and whether a bound on it is known.
 INVERSIONS = {"nearest": 0, "autoencoder": 0, "bayes": 1, "bayes-twice": 0, "bayes-context": 0}
@@ -112,10 +107,8 @@ def test_attacks_learn_from_the_train_split_and_are_scored_on_the_test_split(
 ) -> None:
     """Of the last seed that a stage reads; the splits have different texts and attributes."""
     for number, split in enumerate(("train", "test")):
-        path = small / f"data/tagged/mine/{split}.parquet"
-        rows = files.read_parquet(path)
-        values = pa.array([f"{split}-{(i + number) % 3}" for i in range(rows.num_rows)])
-        files.write_parquet(path, rows.append_column("attribute_author", values))
+        values = [f"{split}-{(i + number) % 3}" for i in range(24)]
+        put_columns(f"data/tagged/mine/{split}.parquet", attribute_author=values)
     assert tagged("train") != tagged("test")
     folder = Path("data/private/mine/pct2t-3")
     privatize.main("mine", "pct2t", "3", "minilm", folder)
@@ -260,9 +253,7 @@ def attacked(workspace: Workspace, backbone: Path, monkeypatch: pytest.MonkeyPat
     rng = np.random.default_rng(0)
     for split, count in (("train", 100), ("test", 30)):
         words = [[str(w) for w in rng.choice(["good", "bad", "film"], 4)] for _ in range(count)]
-        names = [f"{split}-{n}" for n in range(count)]
-        columns = {"example_id": names, "words": words, "space_after": [[True] * 4] * count}
-        files.write_parquet(root / f"data/tagged/mine/{split}.parquet", pa.table(columns))
+        write_tagged("mine", split, words)
     # Of η 3 the second seed replaces nothing.
     for eta, shown in (("inf", ("good", "good")), ("3", ("bad", "good"))):
         release = root / f"data/private/mine/t2t-{eta}"

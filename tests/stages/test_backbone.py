@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from rapt import models, params, paths
@@ -12,10 +11,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import backbone as stage
 from stages import privatize, train
-from tests.stages.conftest import edited
-from tests.stages.test_denoise import small as small
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
+from tests.stages.conftest import edited, write_tagged
 from tests.tuning.test_pretraining import encoder as encoder
 
 
@@ -44,26 +40,16 @@ def test_other_weights_are_refused_until_it_is_located_again(small: Path, backbo
 
 
 @pytest.mark.slow
-def test_a_pretrained_backbone_is_written_whole_and_tuned(
-    small: Path, encoder: Path, in_this_process: None
-) -> None:
+def test_a_pretrained_backbone_is_written_whole_and_tuned(small: Path, encoder: Path) -> None:
     """On the training rows of another task, without those that the tuned one shares with it."""
     for split in ("train", "test"):
-        rows = files.read_parquet(f"data/tagged/mine/{split}.parquet")
-        at = rows.column_names.index("words")
-        words = [[*text, "the", text[0]] for text in rows["words"].to_pylist()]
-        pos = [[*tags, "DET", tags[0]] for tags in rows["pos"].to_pylist()]
-        none = [[None] * len(text) for text in words]
-        public = rows.set_column(at, "words", pa.array(words))
-        public = public.set_column(public.column_names.index("pos"), "pos", pa.array(pos))
-        at = public.column_names.index("identifier")
-        public = public.set_column(at, "identifier", pa.array(none, rows["identifier"].type))
-        spaces = pa.array([[True] * len(text) for text in words])
-        at = public.column_names.index("space_after")
-        public = public.set_column(at, "space_after", spaces)
-        if split == "test":
-            public = pa.concat_tables([public, rows.slice(0, 1).cast(public.schema)])
-        files.write_parquet(f"data/tagged/public/{split}.parquet", public)
+        rows = files.read_parquet(f"data/tagged/mine/{split}.parquet").to_pydict()
+        words = [[*text, "the", text[0]] for text in rows["words"]]
+        pos = [[*tags, "DET", tags[0]] for tags in rows["pos"]]
+        own = slice(0, 1 if split == "test" else 0)
+        words, pos = words + rows["words"][own], pos + rows["pos"][own]
+        label = rows["label"] + rows["label"][own]
+        write_tagged("public", split, words, pos=pos, label=label)
     how = {"corpus": ["public"], "method": "t2t", "eta": 3, "steps": 4, "head_steps": 2}
     how |= {"checks": 2, "batch_size": 8, "max_tokens": 16, "draws": 4}
     with edited() as content:

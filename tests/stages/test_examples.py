@@ -5,13 +5,10 @@ from pathlib import Path
 from rapt.utils import files
 from stages import examples
 from tests.stages.conftest import edited
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
 from tests.stages.test_vectors import release
-from tests.tuning.conftest import backbone as backbone
 
 
-def test_examples_are_words(workspace: Path) -> None:
+def test_examples_are_words(movies: Path) -> None:
     release("2")
     with edited() as content:
         content["sweep"] |= {"methods": ["t2t", "vectors"], "attacked": ["t2t"]}

@@ -2,19 +2,15 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import gate_private, privatize
-from tests.stages.conftest import edited
-from tests.stages.releases import GATE, RELEASE, gate
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
+from tests.stages.conftest import GATE, RELEASE, edited, gate, put_columns
 
 
-def test_the_gate_counts_all_words(workspace: Path) -> None:
+def test_the_gate_counts_all_words(movies: Path) -> None:
     findings = gate()
     for k, seed in enumerate(findings["replaced"]):
         before, after = protected(k)
@@ -37,15 +33,13 @@ def protected(k: int) -> tuple[list[str], list[str]]:
     return [before for before, _ in pairs], [after for _, after in pairs]
 
 
-def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
+def test_the_gate_of_a_task_checks_all_its_releases(movies: Path) -> None:
     with edited() as content:
         content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
         content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
         content["tasks"]["movies"]["authors"] = ["id"]
     for split in ("train", "test"):
-        path = Path(f"data/tagged/movies/{split}.parquet")
-        tagged = files.read_parquet(path)
-        files.write_parquet(path, tagged.append_column("author", pa.array(range(len(tagged)))))
+        put_columns(f"data/tagged/movies/{split}.parquet", author=list(range(100)))
     folder = GATE.parent
     files.write_json(folder / "rapt-3.json", {})
     for method, eta, name in (("rapt", "1", "rapt-1"), ("clean", "inf", "clean")):

@@ -15,9 +15,7 @@ from rapt.measures.originals import SPLITS, originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import NOUNS, VERBS
-from tests.stages.releases import GATE, RELEASE, gate, privatize_anew
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
+from tests.stages.conftest import GATE, RELEASE, gate, privatize_anew
 
 
 def spoil(change: Callable[[dict[str, list[Any]]], Any], split: str = "test") -> None:
@@ -27,7 +25,7 @@ def spoil(change: Callable[[dict[str, list[Any]]], Any], split: str = "test") ->
     files.write_parquet(path, pa.table(columns))
 
 
-def test_a_release_passes_its_gate(workspace: Path) -> None:
+def test_a_release_passes_its_gate(movies: Path) -> None:
     findings = gate()
     assert findings["passed"]
     assert [seed["ties"] for seed in findings["replaced"]] == [0, 0]
@@ -225,7 +223,7 @@ PLANTED: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize(("plant", "line"), PLANTED.values(), ids=PLANTED)
 def test_a_planted_fault_is_stopped_by_name(
-    workspace: Path, plant: Callable[[], object], line: str
+    movies: Path, plant: Callable[[], object], line: str
 ) -> None:
     plant()
     with pytest.raises(RaptError, match=line) as error:
@@ -238,7 +236,7 @@ def test_a_planted_fault_is_stopped_by_name(
     "name", ["5 % of the rows raw", "10 % of the rows raw", "the last rows raw"]
 )
 def test_a_planted_fault_is_stopped_by_a_sample(
-    workspace: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    movies: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the texts are made again; of the others all words must be possible."""
     monkeypatch.setattr(gate_checks, "AGAIN", 400)
@@ -249,9 +247,7 @@ def test_a_planted_fault_is_stopped_by_a_sample(
         gate()
 
 
-def test_a_near_tie_is_told_from_a_raw_word(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_near_tie_is_told_from_a_raw_word(movies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an eta as good as equal makes of a word may be released in its place."""
     monkeypatch.setattr(gate_checks, "NEAR", 0.2)
     law = json.dumps([{"type": "t2t"}, None, "2"])

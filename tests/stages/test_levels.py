@@ -9,10 +9,7 @@ from rapt.privacy import seeded
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import channel, gate_private, levels, privatize
-from tests.stages.conftest import edited
-from tests.stages.releases import RELEASE
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
+from tests.stages.conftest import RELEASE, edited
 
 LEVEL = "replaced-60"
 
@@ -26,7 +23,7 @@ def swept(*etas: object) -> None:
         content["studies"] = {}
 
 
-def test_a_level_becomes_the_eta_of_each_method(workspace: Path) -> None:
+def test_a_level_becomes_the_eta_of_each_method(movies: Path) -> None:
     swept(LEVEL, 2)
     levels.main("minilm")
     rows = files.read_json(paths.levels("minilm"))
@@ -54,7 +51,7 @@ def test_a_level_becomes_the_eta_of_each_method(workspace: Path) -> None:
     assert 0.2 < found["sampled"]["replaced"] < 0.95
 
 
-def test_without_levels_there_is_nothing_to_find(workspace: Path) -> None:
+def test_without_levels_there_is_nothing_to_find(movies: Path) -> None:
     swept(1, 2)
     levels.main("minilm")
     assert files.read_json(paths.levels("minilm")) == []

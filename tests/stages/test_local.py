@@ -2,14 +2,13 @@
 
 import shutil
 
-import pyarrow as pa
 import pytest
 
 from rapt.results import predictions
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import local
-from tests.stages.conftest import Workspace
+from tests.stages.conftest import Workspace, write_tagged
 
 
 def test_the_cell_holds_the_model_that_cross_validation_chose(
@@ -20,13 +19,8 @@ def test_the_cell_holds_the_model_that_cross_validation_chose(
     shutil.copytree(table.folder, root / "models/tables/minilm")
     for split, count in (("train", 40), ("test", 10)):
         labels = [i % 2 for i in range(count)]
-        columns = {
-            "example_id": [f"{split}-{i}" for i in range(count)],
-            "words": [["secret", "qqwk" if label else "zzyx"] for label in labels],
-            "segment": [[0, 0]] * count,
-            "label": labels,
-        }
-        files.write_parquet(root / f"data/tagged/mine/{split}.parquet", pa.table(columns))
+        words = [["secret", "qqwk" if label else "zzyx"] for label in labels]
+        write_tagged("mine", split, words, label=labels)
     local.main("mine")
     cell = files.read_json("reports/cells/local/mine.json")
     assert cell["protection"] == "nothing sent"
@@ -37,6 +31,6 @@ def test_the_cell_holds_the_model_that_cross_validation_chose(
     assert found["accuracy"] == found["accuracy_tf-idf"] == 1
     assert found["log_loss_tf-idf"] < found["log_loss_embeddings"]
     found_of = predictions.read(root / "reports/predictions/local/mine.parquet")
-    assert [of.examples[0] for of in found_of.values()] == ["train-0", "test-0"]
+    assert [of.examples[0] for of in found_of.values()] == ["train-000000", "test-000000"]
     assert all(of.right.all() for of in found_of.values())
     assert "secret" not in (root / "reports/cells/local/mine.json").read_text()

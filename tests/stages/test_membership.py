@@ -14,11 +14,8 @@ from stages import backbone as backbone_stage
 from stages import membership, privatize, train
 from tests import tiny
 from tests.conftest import NOUNS
-from tests.stages.conftest import edited
-from tests.stages.test_denoise import small as small
+from tests.stages.conftest import edited, write_tagged
 from tests.tuning.conftest import WORDS
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
 
 pytestmark = pytest.mark.slow
 MEMBERS, OTHERS = 48, 200
@@ -31,17 +28,8 @@ SPREAD = 4.9 * np.sqrt((MEMBERS + OTHERS + 1) / (12 * MEMBERS * OTHERS))
 def tag(split: str, seed: int, words: list[str]) -> None:
     """Lay texts of random words, whose classes have nothing to do with them."""
     rng, n = np.random.default_rng(seed), MEMBERS if split == "train" else OTHERS
-    columns = {
-        "example_id": [f"{split}-{i:06d}" for i in range(n)],
-        "words": [list(rng.choice(words, 6)) for _ in range(n)],
-        "pos": [["NOUN"] * 6] * n,
-        "identifier": [[None] * 6] * n,
-        "space_after": [[True] * 6] * n,
-        "segment": [[0] * 6] * n,
-        "label": rng.permutation([0, 1] * (n // 2)),
-    }
-    types = pa.table(columns).schema.set(3, pa.field("identifier", pa.list_(pa.string())))
-    files.write_parquet(f"data/tagged/mine/{split}.parquet", pa.table(columns, types))
+    texts = [list(rng.choice(words, 6)) for _ in range(n)]
+    write_tagged("mine", split, texts, label=rng.permutation([0, 1] * (n // 2)))
 
 
 def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: float) -> None:
@@ -73,7 +61,7 @@ def attack(name: str, backbone: str, tuner: str, method: str) -> dict[str, Any]:
 
 
 def test_shadows_learn_labels_with_the_noise_of_the_release(
-    small: Path, backbone: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
+    small: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed, split in enumerate(("train", "test")):
         tag(split, seed, WORDS[:6])
@@ -98,7 +86,7 @@ def test_shadows_learn_labels_with_the_noise_of_the_release(
 
 
 @pytest.fixture
-def narrow(small: Path, backbone: Path, in_this_process: None) -> None:
+def narrow(small: Path, backbone: Path) -> None:
     """A backbone of the table's width, so that it can be given vectors."""
     tiny.of_width(8, backbone, Path("narrow"))
 

@@ -10,19 +10,16 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import privatize
 from tests.conftest import NOUNS, VERBS
-from tests.stages.conftest import edited
-from tests.stages.releases import RELEASE, gate, privatize_anew
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
+from tests.stages.conftest import RELEASE, edited, gate, privatize_anew
 
 
-def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
+def test_privatizing_again_gives_the_same_bytes(movies: Path) -> None:
     before = files.sha256(RELEASE)
     privatize.main("movies", "rapt", "2", "minilm", RELEASE)
     assert files.sha256(RELEASE) == before
 
 
-def test_each_seed_s_copy_spends_anew(workspace: Path) -> None:
+def test_each_seed_s_copy_spends_anew(movies: Path) -> None:
     tagged = [files.read_parquet(f"data/tagged/movies/{s}.parquet") for s in ("train", "test")]
     texts = [tags for rows in tagged for tags in rows["pos"].to_pylist()]
     longest = max(sum(tag in ("NOUN", "VERB") for tag in tags) for tags in texts)
@@ -31,7 +28,7 @@ def test_each_seed_s_copy_spends_anew(workspace: Path) -> None:
     assert statement["budget_of_the_longest"]["words"] == 2 * longest
 
 
-def test_the_release_says_which_sequence_a_text_was_given(workspace: Path) -> None:
+def test_the_release_says_which_sequence_a_text_was_given(movies: Path) -> None:
     statement = privatize_anew("1000000", sequences=3, choice="frequency", vocabulary=12)
     assert gate()["passed"]
     assert statement["plain_tokens"] == {"length": 10, "sequences": 3, "choice": "frequency"}
@@ -49,7 +46,7 @@ def test_the_release_says_which_sequence_a_text_was_given(workspace: Path) -> No
         assert copy["plain"] == [words[sequence] for sequence in copy["sequence"]]
 
 
-def test_plain_tokens_cost_nothing(workspace: Path) -> None:
+def test_plain_tokens_cost_nothing(movies: Path) -> None:
     """They are public: the statement is that of the same method without them."""
     own = ("method", "plain_tokens", "vocabulary")
     given = json.loads((RELEASE / "statement.json").read_text())
@@ -63,13 +60,13 @@ def test_plain_tokens_cost_nothing(workspace: Path) -> None:
     assert gate()["passed"]
 
 
-def test_more_words_than_the_table_has_are_one_line(workspace: Path) -> None:
+def test_more_words_than_the_table_has_are_one_line(movies: Path) -> None:
     with pytest.raises(RaptError, match="vocabulary: got 15, expected at most the 14") as error:
         privatize_anew("2", vocabulary=15)
     assert "\n" not in str(error.value)
 
 
-def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
+def test_seeds_have_their_own_noise_and_plain_words(movies: Path) -> None:
     copies = [files.read_parquet(RELEASE / f"seed-{k}/test.parquet").to_pydict() for k in (0, 1)]
     assert copies[0]["words"] != copies[1]["words"]
     plain = [files.read_parquet(RELEASE / f"seed-{k}/plain.parquet").to_pydict() for k in (0, 1)]
@@ -82,7 +79,7 @@ def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
     assert len({tuple(words) for words in copies[0]["plain"]}) > 50
 
 
-def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
+def test_a_weak_release_is_refused_and_never_pushed(movies: Path) -> None:
     out = Path("data/private/movies/rapt-1000000")
     weak = ("movies", "rapt", "1000000", "minilm", out)
     with pytest.raises(RaptError, match=r"^eta: got 1e\+06, .* or allow_weak: true\.$"):
@@ -104,7 +101,7 @@ def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
     privatize.main("movies", "clean", "inf", "minilm", Path("data/private/movies/clean"))
 
 
-def test_training_labels_with_noise_are_drawn_stated_and_checked(workspace: Path) -> None:
+def test_training_labels_with_noise_are_drawn_stated_and_checked(movies: Path) -> None:
     """The test split's stay. A release with other labels is stopped."""
     with edited() as content:
         content["methods"]["rapt"]["labels"] = {"epsilon": 1.5}

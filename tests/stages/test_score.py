@@ -4,7 +4,6 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +14,7 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import download, gate_private, local, privatize, score, tag
 from tests.conftest import NOUNS
-from tests.stages.conftest import Workspace
+from tests.stages.conftest import Workspace, put_columns
 
 RELEASE = Path("data/private/mine/t2t-2")
 FACTORS = ("mine", "minilm", "lora", "t2t", "2")
@@ -51,6 +50,12 @@ def write(texts: list[str]) -> None:
     predictions.write_texts(PREDICTIONS, rows, [texts, texts])
 
 
+def failed() -> list[str]:
+    """The expectations of the gate that fail."""
+    report = gate_private.compare(RELEASE, params.load(), "mine", "t2t", "2", "minilm")
+    return [e["expectation"] for e in report["expectations"] if not e["passed"]]
+
+
 def test_the_release_says_what_it_protects_and_passes_its_gate(released: Path) -> None:
     statement = files.read_json(RELEASE / "statement.json")
     assert (statement["protect"], statement["spacing"]) == ("entities", "as in the texts")
@@ -63,51 +68,35 @@ def test_the_release_says_what_it_protects_and_passes_its_gate(released: Path) -
     assert statement["mentions"]["none"] == entities // 3
     gaps = " ".join(statement["not_covered"])
     assert f"Of {entities} entities the texts mention 0 in part and {entities // 3} in" in gaps
-    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
-    assert report["passed"]
-    assert "words are made again" in str(report["expectations"])
+    assert not failed()
 
 
 def test_a_mention_that_was_released_otherwise_fails_the_gate(released: Path) -> None:
     path = RELEASE / "seed-1/train.parquet"
-    rows = files.read_parquet(path).to_pylist()
-    tagged = files.read_parquet("data/tagged/mine/train.parquet").to_pylist()
-    for row, own in zip(rows, tagged, strict=True):
-        at = next((at for at, of in enumerate(own["noise"]) if 0 <= of < at), None)
+    words = files.read_parquet(path)["words"].to_pylist()
+    noise = files.read_parquet("data/tagged/mine/train.parquet")["noise"].to_pylist()
+    for text, own in zip(words, noise, strict=True):
+        at = next((at for at, of in enumerate(own) if 0 <= of < at), None)
         if at is not None:
-            row["words"][at] = next(noun for noun in NOUNS if noun != row["words"][at])
+            text[at] = next(noun for noun in NOUNS if noun != text[at])
             break
-    files.write_parquet(path, pa.Table.from_pylist(rows))
-    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
-    failed = [e for e in report["expectations"] if not e["passed"]]
-    assert "words are made again" in str(failed)
-
-
-def changed(column: str, **rows: Any) -> list[str]:
-    """The failed expectations of a release whose training rows have another column."""
-    path = RELEASE / "seed-1/train.parquet"
-    table = files.read_parquet(path)
-    at = table.column_names.index(column)
-    files.write_parquet(path, table.set_column(at, column, rows["to"](table)))
-    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
-    return [e["expectation"] for e in report["expectations"] if not e["passed"]]
+    put_columns(path, words=words)
+    assert "words are made again" in failed()
 
 
 def test_text_in_the_place_of_spacing_fails_the_gate(released: Path) -> None:
     words = files.read_parquet("data/tagged/mine/train.parquet")["words"]
-    assert changed("space_after", to=lambda _: words) == ["labels, segments and spacing"]
+    put_columns(RELEASE / "seed-1/train.parquet", space_after=words)
+    assert failed() == ["labels, segments and spacing"]
 
 
 def test_a_file_that_says_no_word_has_noise_fails_the_gate(released: Path) -> None:
     for split in ("train", "test"):
         path = Path(f"data/tagged/mine/{split}.parquet")
-        tagged = files.read_parquet(path)
-        none = pa.array([[-1] * len(words) for words in tagged["words"].to_pylist()])
-        at = tagged.column_names.index("noise")
-        files.write_parquet(path, tagged.set_column(at, "noise", none.cast(pa.list_(pa.int32()))))
+        none = [[-1] * len(words) for words in files.read_parquet(path)["words"].to_pylist()]
+        put_columns(path, noise=pa.array(none, pa.list_(pa.int32())))
     privatize.main("mine", "t2t", "2", "minilm", RELEASE)
-    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
-    assert not report["passed"]
+    assert failed()
 
 
 def test_the_loss_of_a_source_is_that_of_all_its_texts(released: Path) -> None:

@@ -15,9 +15,6 @@ from rapt.utils import files
 from stages import gate_private, synthesize, train
 from tests.serving.conftest import write_gpt2
 from tests.stages.conftest import edited
-from tests.stages.test_denoise import small as small
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
 
 TINY = {"model": "external/writer", "delta": 0.01, "texts": 10, "sampling": {"max_new_tokens": 5}}
 HOW = {
@@ -43,7 +40,7 @@ def private(small: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_synthetic_texts_are_gated_and_tuned_on(private: Path, in_this_process: None) -> None:
+def test_synthetic_texts_are_gated_and_tuned_on(private: Path) -> None:
     test = files.read_parquet("data/tagged/mine/test.parquet").to_pydict()
     for name in HOW:
         release = paths.release("mine", f"{name}-4")

@@ -12,7 +12,6 @@ from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import calibrate, channel, tables
 from tests.stages.conftest import Workspace, edited
-from tests.tuning.conftest import backbone as backbone
 
 
 @pytest.fixture

@@ -18,11 +18,8 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import layers, privatize, study, train, tuning
 from tests.conftest import ROOT
-from tests.stages.conftest import edited
-from tests.stages.test_denoise import small as small
+from tests.stages.conftest import edited, put_columns
 from tests.tuning.conftest import WORDS
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +102,7 @@ def tuned(method: str, eta: str) -> Path:
 
 
 @pytest.mark.slow
-def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
-    small: Path, in_this_process: None
-) -> None:
+def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small: Path) -> None:
     with edited() as content:
         content["layers"] |= {"texts": 20, "points": 5}
         content["methods"]["rapt"]["categories"] = ["noun", "verb"]
@@ -116,9 +111,8 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
         content["studies"]["mine"] = study_of
     for split in ("train", "test"):  # each text begins with a word that the backbone knows
         tagged = small / f"data/tagged/mine/{split}.parquet"
-        rows = files.read_parquet(tagged)
-        words = [[WORDS[i % 6], *own[1:]] for i, own in enumerate(rows["words"].to_pylist())]
-        files.write_parquet(tagged, rows.set_column(1, "words", pa.array(words)))
+        words = files.read_parquet(tagged)["words"].to_pylist()
+        put_columns(tagged, words=[[WORDS[i % 6], *own[1:]] for i, own in enumerate(words)])
     tuned("clean", "inf")
     adapters = tuned("rapt", "3")
     factors = FACTORS | {"method": "rapt", "eta": "3"}
@@ -161,7 +155,7 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(
 
 
 @pytest.mark.slow
-def test_a_policy_of_params_tunes_twice_on_clean_text(small: Path, in_this_process: None) -> None:
+def test_a_policy_of_params_tunes_twice_on_clean_text(small: Path) -> None:
     """The cell and the adapter say what the training promises: of words that were found alone."""
     policy = {"detectors": [], "parts_of_speech": ["DET"], "epochs": 1}
     with edited() as content:

@@ -24,10 +24,7 @@ from rapt.utils.errors import RaptError
 from stages import backbone as backbone_stage
 from stages import gate_private, infer, invert, link, membership, privatize, train
 from tests import tiny
-from tests.stages.conftest import edited
-from tests.stages.test_denoise import small as small
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
+from tests.stages.conftest import edited, put_columns
 
 COLUMNS: dict[type[Released], list[str]] = {
     HiddenStates: ["example_id", "states", "label"],
@@ -38,14 +35,11 @@ GATE = Path("reports/gates/private/mine")
 
 
 @pytest.fixture
-def narrow(small: Path, backbone: Path, in_this_process: None) -> Path:
+def narrow(small: Path, backbone: Path) -> Path:
     """A workspace whose texts have authors, and a backbone of the table's dimension."""
     tiny.of_width(8, backbone, Path("narrow"))
     for split in ("train", "test"):
-        path = small / f"data/tagged/mine/{split}.parquet"
-        table = files.read_parquet(path)
-        authors = pa.array(["me", "you"] * (len(table) // 2))
-        files.write_parquet(path, table.append_column("attribute_author", authors))
+        put_columns(f"data/tagged/mine/{split}.parquet", attribute_author=["me", "you"] * 12)
     return small
 
 

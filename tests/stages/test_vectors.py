@@ -18,12 +18,7 @@ from stages import backbone as backbone_stage
 from stages import invert, privatize, train
 from tests import tiny
 from tests.conftest import NOUNS, VERBS
-from tests.stages.conftest import edited
-from tests.stages.releases import GATE, gate
-from tests.stages.releases import released as released
-from tests.stages.releases import workspace as workspace
-from tests.tuning.conftest import backbone as backbone
-from tests.tuning.conftest import in_this_process as in_this_process
+from tests.stages.conftest import GATE, edited, gate, put_columns
 
 GRID = 2.0**-10
 
@@ -49,7 +44,7 @@ def copy(of: Path, split: str = "test", k: int = 1) -> tuple[list[list[str]], li
 
 
 @pytest.mark.parametrize("eta", ["2", "inf"])
-def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None:
+def test_a_release_of_vectors_passes_its_gate(movies: Path, eta: str) -> None:
     out = release(eta)
     gate(out)
     found = files.read_json(GATE)
@@ -63,7 +58,7 @@ def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None
     assert files.sha256(out) == before
 
 
-def test_words_are_the_nearest_to_the_vectors(workspace: Path) -> None:
+def test_words_are_the_nearest_to_the_vectors(movies: Path) -> None:
     """And so those of T2T on a fine grid, by the same noise; each seed has its own."""
     out, t2t = release("2", grid=2.0**-18), release("2", "t2t")
     table = EmbeddingTable("models/tables/minilm")
@@ -75,7 +70,7 @@ def test_words_are_the_nearest_to_the_vectors(workspace: Path) -> None:
     assert words != copy(out, k=0)[0]
 
 
-def test_the_statement_says_what_the_words_are(workspace: Path) -> None:
+def test_the_statement_says_what_the_words_are(movies: Path) -> None:
     content = files.read_json(release("2") / "statement.json")
     assert (content["mechanism"], content["parameters"]) == ("token-representation", {"grid": GRID})
     assert content["categories"] is None
@@ -85,7 +80,7 @@ def test_the_statement_says_what_the_words_are(workspace: Path) -> None:
     assert "post-processing" in Path("data/private/movies/vectors-2.txt").read_text()
 
 
-def test_without_noise_they_are_the_words_own(workspace: Path) -> None:
+def test_without_noise_they_are_the_words_own(movies: Path) -> None:
     out = release("inf")
     table = EmbeddingTable("models/tables/minilm")
     tagged = files.read_parquet("data/tagged/movies/test.parquet")["words"].to_pylist()
@@ -96,16 +91,15 @@ def test_without_noise_they_are_the_words_own(workspace: Path) -> None:
     assert files.read_json(out / "statement.json")["protection"] == "unprotected"
 
 
-def test_what_float32_cannot_hold_is_one_line(workspace: Path) -> None:
+def test_what_float32_cannot_hold_is_one_line(movies: Path) -> None:
     line = r"^mechanism.grid: got .*, expected a larger power of two"
     with pytest.raises(RaptError, match=line) as error:
         release("2", grid=2.0**-30)
     assert "\n" not in str(error.value)
 
 
-def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
+def test_a_spoilt_release_is_stopped_by_name(movies: Path) -> None:
     out = release("2")
-    path = out / "seed-1/test.parquet"
     words, vectors = copy(out)
     vectors = [text.copy() for text in vectors]
     vectors[3][0, 0], vectors[4][7, 1] = np.nan, 0.3
@@ -113,10 +107,8 @@ def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
     words[6].reverse()
     vectors[7] = vectors[7][1:]
     lengths = np.array([len(text) for text in vectors])
-    table = files.read_parquet(path)
-    table = table.set_column(2, "words", pa.array(words, pa.list_(pa.string())))
     spoilt = files.column_of_vectors(np.concatenate(vectors), lengths)
-    files.write_parquet(path, table.set_column(3, "vectors", spoilt))
+    put_columns(out / "seed-1/test.parquet", words=words, vectors=spoilt)
     rules = r"words are made again: .*\n.*vectors are made again: "
     with pytest.raises(RaptError, match=rules) as error:
         gate(out)
@@ -130,7 +122,7 @@ def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["missing", "type"])
-def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> None:
+def test_other_columns_of_vectors_are_stopped(movies: Path, spoil: str) -> None:
     out = release("inf")
     path = out / "seed-1/test.parquet"
     table = files.read_parquet(path)
@@ -142,19 +134,17 @@ def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> No
         gate(out)
 
 
-def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
+def test_other_vectors_than_the_words_own_are_stopped(movies: Path) -> None:
     out = release("inf")
-    path = out / "seed-1/test.parquet"
-    table, (_, vectors) = files.read_parquet(path), copy(out)
-    spoilt = np.concatenate(vectors)
+    spoilt = np.concatenate(copy(out)[1])
     spoilt[24] *= -1
     column = files.column_of_vectors(spoilt, np.array([8] * 100))
-    files.write_parquet(path, table.set_column(3, "vectors", column))
+    put_columns(out / "seed-1/test.parquet", vectors=column)
     with pytest.raises(RaptError, match=r"vectors are made again: .*1 .*test-000003"):
         gate(out)
 
 
-def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
+def test_what_reads_words_works_as_it_is(movies: Path) -> None:
     """Inversion of the words is nearest-neighbour inversion of the vectors."""
     release("2")
     release("2", "t2t")
@@ -168,10 +158,10 @@ def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
 
 @pytest.mark.slow
 def test_from_the_release_to_a_prediction(
-    workspace: Path, backbone: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
+    movies: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Privatize, gate, tune both seeds, and ask the tuned model as a user would."""
-    monkeypatch.setenv("RAPT_HOME", str(workspace))
+    monkeypatch.setenv("RAPT_HOME", str(movies))
     tiny.of_width(8, backbone, Path("backbone"))
     out = release("2")
     with edited() as content:
