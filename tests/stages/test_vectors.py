@@ -49,6 +49,7 @@ def test_a_release_of_vectors_passes_its_gate(movies: Path, eta: str) -> None:
     gate(out)
     found = files.read_json(GATE)
     assert found["passed"]
+    assert (found["replaced"][0]["replaced"] == 0) == (eta == "inf")
     assert "vectors are made again" in {each["expectation"] for each in found["expectations"]}
     table = files.read_parquet(out / "seed-0/train.parquet")
     assert table.column_names == ["example_id", "segment", "words", "vectors", "label"]
