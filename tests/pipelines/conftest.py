@@ -83,7 +83,10 @@ stages.began(key)
 if (home / f"fill-{key}").exists():
     Path("reports/cells").mkdir(parents=True, exist_ok=True)
     Path(f"reports/cells/{key}.txt").write_text("half of it")
-    Path("/dev/full").write_text("the other half")
+    try:
+        Path("/dev/full").write_text("the other half")
+    except OSError as error:
+        sys.exit(str(error))
 processor = home / "processor"
 text = f"{key} {MARK}" + (processor.read_text() if processor.exists() else "")
 stages.write(f"reports/cells/{key}.txt", text)

@@ -263,18 +263,6 @@ def logged(folder: Path) -> dict[str, Any]:
     return children
 
 
-def test_the_disk_full_while_a_stage_writes(toy: Toy, expected: dict[str, str]) -> None:
-    """Its slot's file system is full, and its partial out does not count."""
-    flag = toy.flag("fill-1-b")
-    done = toy.flow()
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-    assert "1-b" not in toy.outcome()
-    flag.unlink()
-    completes(toy, expected)
-    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 3 MiB."""
