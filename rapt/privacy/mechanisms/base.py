@@ -23,6 +23,7 @@ Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Distances = NDArray[np.float64]
+Texts = Sequence[Sequence[str]]
 # Of noise: see VectorMechanism.
 Law = Literal["spherical", "laplace", "gaussian"]
 # Writes a text of new words for the words of one, with the random numbers that it needs.
@@ -179,13 +180,11 @@ class VectorMechanism(Mechanism):
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Draw the randomness for n vectors, float64, independent of η and the words."""
 
-    @abstractmethod
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """Release vectors (m, d) with given draws, float64 (m, d)."""
+        """Release vectors (m, d) with given draws, float64 (m, d): by default they are added."""
+        return np.asarray(vectors + draws * self.scale / eta)
 
-    def release(
-        self, vectors: Vectors, rng: np.random.Generator, eta: float
-    ) -> NDArray[np.float64]:
+    def release(self, vectors: Vectors, rng: np.random.Generator, eta: float) -> Draws:
         """Release the vectors of a text, float64 (m, d)."""
         return self.represent(vectors, self.draw(rng, *vectors.shape), eta)
 
@@ -229,7 +228,7 @@ class TextVectorMechanism(VectorMechanism):
 
     releases = TextVector
 
-    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
         """Return the vector of each text before the noise, (n, k): the mean of its words'.
 
         An encoder of one's own goes here: public, frozen, on the user's side. The vector of a text
@@ -252,7 +251,7 @@ class TextVectorMechanism(VectorMechanism):
 
     def release_texts(
         self,
-        texts: Sequence[Sequence[str]],
+        texts: Texts,
         streams: Sequence[np.random.Generator],
         table: EmbeddingTable,
         eta: float,
@@ -272,7 +271,7 @@ class RewritingMechanism(Mechanism):
     releases = NewText
     categories = "none"
 
-    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
         """Return the vectors by which the claim compares texts, (n, k): the means of their words'.
 
         They differ in shape where nothing is promised.
@@ -292,7 +291,7 @@ class RewritingMechanism(Mechanism):
         """
 
 
-def means(texts: Sequence[Sequence[str]], table: EmbeddingTable) -> NDArray[np.float64]:
+def means(texts: Texts, table: EmbeddingTable) -> NDArray[np.float64]:
     """The mean vector of each text's words, float64 (n, d); 0 of none."""
     found = np.zeros((len(texts), table.dimension))
     for row, words in zip(found, texts, strict=True):

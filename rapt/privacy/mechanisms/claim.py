@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +20,8 @@ GRID = (
     "bits. Rounding to the grid removes these, not what a generator cannot reach in the tails."
 )
 D_X, NO_GUARANTEE = "d_X-privacy", "no guarantee"
-ONE_WORD = "texts w, w' that differ in one word"  # the domain of a claim
+# Domains of claims.
+ONE_WORD, TEXTS = "texts w, w' that differ in one word", "texts w, w'"
 PROOFS = "docs/proofs.md"
 
 
@@ -52,6 +53,20 @@ UNBOUNDED = Metric(
     "none: no bound is known",
     lambda _, __, one, other: np.where(euclidean(one, other) > 0, inf, 0.0),
 )
+
+
+def of_texts(_: object, __: Space, one: Vectors, other: Vectors) -> Distances:
+    """1 between texts whose vectors differ."""
+    return (euclidean(one, other) > 0).astype(np.float64)
+
+
+def _root(_: object, space: Space, one: Vectors, other: Vectors) -> Distances:
+    """√d: vectors of length C are up to 2·C·√d apart in the L1 norm."""
+    return of_texts(_, space, one, other) * np.sqrt(one.shape[1])
+
+
+ANY_TEXTS = Metric("1 between any two texts", of_texts, lambda _: 1.0)
+ROOT = Metric("the square root of the dimension, between any two texts", _root, sqrt)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from rapt import models
 from rapt.privacy.mechanisms.base import (
     Space,
+    Texts,
     TextVectorMechanism,
     Vectors,
     check,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from rapt.text.table import EmbeddingTable
 
-Texts = Sequence[Sequence[str]]
 Known = dict[tuple[str, ...], NDArray[Any]]  # what a model made of texts
 Reading = Callable[[Texts], Iterable[NDArray[Any]]]
 TABLE_MEAN = "table"  # the encoder that is made of the table alone

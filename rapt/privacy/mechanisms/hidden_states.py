@@ -7,11 +7,11 @@ the text: never so much a token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,18 @@ from rapt import models
 from rapt.paths import MINILM
 from rapt.privacy.mechanisms.base import (
     Distances,
-    Draws,
-    Law,
     Space,
+    Texts,
     TextVectorMechanism,
     Vectors,
     check,
     parameter,
 )
-from rapt.privacy.mechanisms.claim import GRID, REAL, TABLE, Claim, Metric
+from rapt.privacy.mechanisms.claim import ANY_TEXTS, GRID, REAL, TABLE, TEXTS, Claim, Metric
 from rapt.privacy.mechanisms.encoders import KEPT, model_encoder
 from rapt.privacy.mechanisms.gaussian import GaussianNoise, gaussian_delta
-from rapt.privacy.mechanisms.noise import spherical_noise
-from rapt.privacy.mechanisms.sphere import ANY_TEXTS
-from rapt.privacy.mechanisms.vectors import rounded
+from rapt.privacy.mechanisms.sphere import ONCE
+from rapt.privacy.mechanisms.vectors import OnGrid, rounded
 from rapt.privacy.released import HiddenStates
 
 if TYPE_CHECKING:
@@ -47,7 +45,6 @@ FROZEN = (
 LENGTH = "Both texts have as many tokens: their number is released."
 LEAST_FREQUENT = 1e-9  # a frequency for words that have none
 IN_CLEAR = 1e6  # of the score of a state that was sent in clear
-ONCE = "Each text is released once, before any training: noise that is drawn anew adds up."
 
 
 def summed(made: HiddenStateMechanism, space: Space, one: Vectors, other: Vectors) -> Distances:
@@ -55,6 +52,9 @@ def summed(made: HiddenStateMechanism, space: Space, one: Vectors, other: Vector
     width = made.width(space.vectors.shape[1])
     gaps = (np.asarray(one, np.float64) - other).reshape(len(one), -1, width)
     return np.asarray(np.linalg.norm(gaps, axis=2).sum(axis=1))
+
+
+STATES = Metric("sum over tokens of the distances of hidden states", summed)
 
 
 def flat(texts: Sequence[Vectors]) -> Vectors:
@@ -112,9 +112,7 @@ class HiddenStateMechanism(TextVectorMechanism):
             return of_table
         return int(models.config(models.folder(self.encoder, None)).hidden_size)
 
-    def states(
-        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
-    ) -> Sequence[NDArray[np.floating]]:
+    def states(self, texts: Texts, table: EmbeddingTable) -> Sequence[Vectors]:
         """Return what the noise is added to, of each text (n, d)."""
         if self.is_from_table:
             return [table.embed(list(text)).reshape(-1, table.dimension) for text in texts]
@@ -134,24 +132,35 @@ class HiddenStateMechanism(TextVectorMechanism):
         places[every[every >= 0]] = first[every >= 0]
         return places
 
-    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
         """Return as many states of each text as the shortest has, flat: (n, k)."""
         return flat(self.states(texts, table))
 
     def release_texts(
         self,
-        texts: Sequence[Sequence[str]],
+        texts: Texts,
         streams: Sequence[np.random.Generator],
         table: EmbeddingTable,
         eta: float,
     ) -> list[NDArray[np.float64]]:
         """Release the states of each text, float64 (n, d), by the text's own stream."""
-        pairs = zip(self.states(texts, table), streams, strict=True)
-        return [self.release(states, stream, eta) for states, stream in pairs]
+        every = zip(texts, self.states(texts, table), streams, strict=True)
+        return [self.noisy(words, table, states, rng, eta) for words, states, rng in every]
+
+    def noisy(
+        self,
+        words: Sequence[str],
+        table: EmbeddingTable,
+        states: Vectors,
+        rng: np.random.Generator,
+        eta: float,
+    ) -> NDArray[np.float64]:
+        """Release the states (n, d) of a text's words."""
+        return self.release(states, rng, eta)
 
 
 @dataclass(frozen=True)
-class Split(HiddenStateMechanism):
+class Split(OnGrid, HiddenStateMechanism):
     """Spherical noise on each hidden state, rounded to a grid (as SAP without sparing).
 
     With layer 0 it is `token-representation`, draw by draw.
@@ -159,7 +168,6 @@ class Split(HiddenStateMechanism):
 
     name = "split"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
-    noise: ClassVar[Law | None] = "spherical"
     claim = Claim(
         Metric("sum over tokens of the Euclidean distances of two texts' hidden states", summed),
         ("noise", "sphere", "grid", "states"),
@@ -167,19 +175,6 @@ class Split(HiddenStateMechanism):
         unit="one text",
         conditions=(TABLE, FROZEN, LENGTH, GRID, ONCE),
     )
-    grid: float = parameter(2.0**-10, "the spacing that released numbers are rounded to")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("grid", self.grid, "a number above 0", self.grid > 0)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1, (n, d)."""
-        return spherical_noise(rng, n, dimension)
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """A vector for each state, (n, d); at η = inf its own, rounded."""
-        return rounded(vectors + draws / eta, self.grid)
 
 
 @dataclass(frozen=True)
@@ -191,10 +186,10 @@ class Sap(Split):
 
     name = "sap"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
-    noise: ClassVar[Law | None] = None
+    noise = None
     claim = Claim(
         unit="one text",
-        published=Metric("sum over tokens of the distances of hidden states", summed),
+        published=STATES,
         caveat="Which tokens are spared depends on the text, and they are sent in clear: another "
         "text cannot lead to the same release.",
     )
@@ -204,30 +199,20 @@ class Sap(Split):
         super().__post_init__()
         check("spared", self.spared, "a number from 0 to 1", 0 <= self.spared <= 1)
 
-    def release_texts(
-        self,
-        texts: Sequence[Sequence[str]],
-        streams: Sequence[np.random.Generator],
-        table: EmbeddingTable,
-        eta: float,
-    ) -> list[NDArray[np.float64]]:
-        """Release the states of each text, those of its rarest words as they are."""
-        noisy = super().release_texts(texts, streams, table, eta)
-        every = zip(texts, self.states(texts, table), noisy, strict=True)
-        return [self._sparing(text, states, own, table) for text, states, own in every]
-
     def at_distance(self, distances: Distances, eta: float) -> Distances:
         """The density of noise; of a state in clear more than any noise can make up for."""
         return np.where(distances < self.grid, IN_CLEAR, -eta * distances)
 
-    def _sparing(
+    def noisy(
         self,
         words: Sequence[str],
-        states: Vectors,
-        noisy: NDArray[np.float64],
         table: EmbeddingTable,
+        states: Vectors,
+        rng: np.random.Generator,
+        eta: float,
     ) -> NDArray[np.float64]:
         """Put back the states of the words of most weight; a word is its share of the positions."""
+        noisy = self.release(states, rng, eta)
         counts = np.array([words.count(word) for word in words])
         weights = counts * rarity(words, table)
         most = np.argsort(-weights, kind="stable")[: round(self.spared * len(words))]
@@ -247,10 +232,10 @@ class PrivTune(Split):
 
     name = "privtune"
     source = "PrivTune, 2025, arXiv 2512.08809, by its abstract"
-    noise: ClassVar[Law | None] = None
+    noise = None
     claim = Claim(
         unit="one text",
-        published=Metric("sum over tokens of the distances of hidden states", summed),
+        published=STATES,
         caveat="Where the noise lies and how large it is depends on the word itself, so that no "
         "distance of the states bounds the loss.",
     )
@@ -266,13 +251,11 @@ class PrivTune(Split):
         check("pull", self.pull, "a number from 0 to 1", 0 <= self.pull <= 1)
         check("heavier", self.heavier, "a number of at least 0", self.heavier >= 0)
 
-    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
         """Return the states as they are, in which the claim's distance is measured: (n, k)."""
         return flat(super().states(texts, table))
 
-    def states(
-        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
-    ) -> Sequence[NDArray[np.floating]]:
+    def states(self, texts: Texts, table: EmbeddingTable) -> Sequence[Vectors]:
         """Return where the noise of each text is centred, (n, d)."""
         goals = goals_of(self, table)
         if len(goals) > KEPT:
@@ -288,20 +271,18 @@ class PrivTune(Split):
             found.append(centres)
         return found
 
-    def release_texts(
+    def noisy(
         self,
-        texts: Sequence[Sequence[str]],
-        streams: Sequence[np.random.Generator],
+        words: Sequence[str],
         table: EmbeddingTable,
+        states: Vectors,
+        rng: np.random.Generator,
         eta: float,
-    ) -> list[NDArray[np.float64]]:
-        """Release the states of each text, by the text's own stream."""
-        released = []
-        for text, rng, states in zip(texts, streams, self.states(texts, table), strict=True):
-            sizes = np.append(1 + self.heavier * rarity(text, table), 1.0)  # last: special tokens
-            draws = self.draw(rng, *states.shape) * sizes[self.words_of_tokens(text)][:, None]
-            released.append(self.represent(states, draws, eta))
-        return released
+    ) -> NDArray[np.float64]:
+        """Release the states of a text, with more noise on those of rarer words."""
+        sizes = np.append(1 + self.heavier * rarity(words, table), 1.0)  # last: special tokens
+        draws = self.draw(rng, *states.shape) * sizes[self.words_of_tokens(words)][:, None]
+        return self.represent(states, draws, eta)
 
     def at_distance(self, distances: Distances, eta: float) -> Distances:
         """The density of noise of the least size."""
@@ -346,8 +327,8 @@ class DpForward(GaussianNoise, HiddenStateMechanism):
     claim = Claim(
         ANY_TEXTS,
         ("gaussian",),
-        domain="texts w, w'",
-        unit="one text",
+        TEXTS,
+        "one text",
         conditions=(TABLE, FROZEN, REAL, ONCE),
         delta=1e-5,
         approximate=True,
@@ -360,9 +341,7 @@ class DpForward(GaussianNoise, HiddenStateMechanism):
         check("tokens", self.tokens, "a whole number above 0", self.tokens > 0)
         check("clip", self.clip, "a number above 0", self.clip > 0)
 
-    def states(
-        self, texts: Sequence[Sequence[str]], table: EmbeddingTable
-    ) -> Sequence[NDArray[np.floating]]:
+    def states(self, texts: Texts, table: EmbeddingTable) -> Sequence[Vectors]:
         """Return the clipped matrix of each text, (tokens, d)."""
         found = []
         for states in super().states(texts, table):
@@ -389,15 +368,9 @@ class DpForwardAsCoded(DpForward):
 
     name = "dp-forward-as-coded"
     source = "Du et al., 2023, DP-Forward, the authors' code"
-    claim = Claim(
-        ANY_TEXTS,
-        ("gaussian",),
-        domain="texts w, w'",
-        unit="one text",
+    claim = replace(
+        DpForward.claim,
         formula="the ε of twice the clip at the noise of {eta}",
-        conditions=(TABLE, FROZEN, REAL, ONCE),
-        delta=1e-5,
-        approximate=True,
         published=ANY_TEXTS,
         caveat="Its noise is made for two matrices that are 1 apart, and they are up to 2 C apart. "
         "At C 1 and eta 8 the loss is 19.1, and it grows with C.",

@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors
-from rapt.privacy.mechanisms.claim import EUCLIDEAN, REAL, TABLE, Claim, Metric, euclidean
+from rapt.privacy.mechanisms.claim import (
+    ANY_TEXTS,
+    EUCLIDEAN,
+    REAL,
+    TABLE,
+    TEXTS,
+    Claim,
+    Metric,
+    euclidean,
+)
 from rapt.privacy.mechanisms.encoders import FramedText
 from rapt.privacy.mechanisms.gaussian import GaussianNoise
-from rapt.privacy.mechanisms.noise import spherical_noise
+from rapt.privacy.mechanisms.vectors import SphericalNoise
 from rapt.utils.errors import RaptError
 
 POINTS, PASSES = 1 << 15, 8  # of the grid of angles, and how often it is narrowed
@@ -35,15 +44,6 @@ CHORD = replace(
     name="Euclidean distance of the directions of two encoded texts",
     largest=lambda _: 2.0,
 )
-TEXTS = "texts w, w'"
-
-
-def of_texts(_: object, __: Space, one: Vectors, other: Vectors) -> Distances:
-    """1 between texts whose vectors differ."""
-    return (euclidean(one, other) > 0).astype(np.float64)
-
-
-ANY_TEXTS = Metric("1 between any two texts", of_texts, lambda _: 1.0)
 
 
 def _angle(_: object, __: Space, one: Vectors, other: Vectors) -> Distances:
@@ -203,23 +203,14 @@ class Purkayastha(Directional):
 
 
 @dataclass(frozen=True)
-class SphereNoise(OnSphere):
+class SphereNoise(SphericalNoise, OnSphere):
     """The text's direction plus spherical Laplace noise, which leaves the sphere."""
 
     name = "sphere-noise"
     source = "Du et al., 2023, Sanitizing sentence embeddings (LapMech)"
-    noise = "spherical"
     claim = Claim(
         CHORD, ("noise", "sphere"), TEXTS, "one text", conditions=(TABLE, FRAME, REAL, ONCE)
     )
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1, (n, d)."""
-        return spherical_noise(rng, n, dimension)
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """One vector for the text, (1, d)."""
-        return np.asarray(vectors + draws / eta)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,26 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log, sqrt
-from typing import ClassVar
+from math import exp, isfinite, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import Distances, Draws, Law, Space, Vectors, check, parameter
-from rapt.privacy.mechanisms.claim import ONE_WORD, REAL, TABLE, Claim, Metric
+from rapt.privacy.mechanisms.base import Distances, Draws, Space, Vectors, check, parameter
+from rapt.privacy.mechanisms.claim import (
+    ANY_TEXTS,
+    ONE_WORD,
+    REAL,
+    ROOT,
+    TABLE,
+    TEXTS,
+    Claim,
+    Metric,
+    of_texts,
+)
 from rapt.privacy.mechanisms.encoders import FramedText
-from rapt.privacy.mechanisms.sphere import ANY_TEXTS, FRAME, ONCE, TEXTS, of_texts, unit
+from rapt.privacy.mechanisms.sphere import FRAME, ONCE, unit
+from rapt.privacy.mechanisms.vectors import LaplaceNoise
 
 CONDITIONS = (TABLE, FRAME, REAL, ONCE)
 INTEGER, FRACTION = 5, 5  # bits of a coordinate beside its sign
@@ -37,27 +47,11 @@ def _dimensions(_: object, space: Space, one: Vectors, other: Vectors) -> Distan
     return of_texts(_, space, one, other) * one.shape[1]
 
 
-def _root(_: object, space: Space, one: Vectors, other: Vectors) -> Distances:
-    """The square root of the dimension: unit vectors are up to 2·√d apart in the L1 norm."""
-    return of_texts(_, space, one, other) * np.sqrt(one.shape[1])
-
-
 EVERY_COORDINATE = Metric("the number of dimensions, between any two texts", _dimensions, float)
-ROOT = Metric("the square root of the dimension, between any two texts", _root, sqrt)
 
 
-class LaplaceText(FramedText):
+class LaplaceText(LaplaceNoise, FramedText):
     """Laplace noise on each coordinate of an encoded text."""
-
-    noise: ClassVar[Law | None] = "laplace"
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Laplace noise of scale 1, (n, d)."""
-        return rng.laplace(size=(n, dimension))
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """One vector for the text, (1, d)."""
-        return np.asarray(vectors + draws * self.scale / eta)
 
 
 class InL1(LaplaceText):

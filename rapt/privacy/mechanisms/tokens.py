@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import Rewriter, RewritingMechanism, Space, Vectors
+from rapt.privacy.mechanisms.base import Rewriter, RewritingMechanism, Space, Texts, Vectors
 from rapt.privacy.mechanisms.claim import REAL, TABLE, Claim, Metric
 from rapt.privacy.mechanisms.hidden_states import LENGTH, flat, summed
 from rapt.privacy.mechanisms.noise import NOISE, noisy, spherical_noise
@@ -42,8 +42,9 @@ def lexicon(table: EmbeddingTable) -> Lexicon:
     tokens = table.tokens
     if not len(tokens):
         space = Space(table.vectors, table.frequency)
-        spell = lambda rows: [table.words[row] for row in rows]  # noqa: E731
-        return Lexicon(space, space.search(), table.embed, spell)
+        return Lexicon(
+            space, space.search(), table.embed, lambda rows: [table.words[row] for row in rows]
+        )
     space = Space(np.asarray(table.pieces[tokens]), np.zeros(len(tokens)))
     return Lexicon(
         space,
@@ -74,7 +75,7 @@ class TokenT2T(RewritingMechanism):
         """The dimension of a token's vector, given that of the table."""
         return of_table
 
-    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+    def encode(self, texts: Texts, table: EmbeddingTable) -> Vectors:
         """Return the vectors of as many tokens of each text as the shortest has, flat: (n, k)."""
         return flat([self.units(text, table) for text in texts])
 

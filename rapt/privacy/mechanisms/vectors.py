@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,29 @@ from numpy.typing import NDArray
 from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
+    Law,
     Space,
+    VectorMechanism,
     Vectors,
     WordVectorMechanism,
     check,
     parameter,
 )
-from rapt.privacy.mechanisms.claim import EUCLIDEAN, GRID, REAL, TABLE, Claim, Metric, euclidean
+from rapt.privacy.mechanisms.claim import (
+    ANY_TEXTS,
+    EUCLIDEAN,
+    GRID,
+    REAL,
+    ROOT,
+    TABLE,
+    TEXTS,
+    Claim,
+    Metric,
+)
 from rapt.privacy.mechanisms.encoders import EncodedText
 from rapt.privacy.mechanisms.noise import spherical_noise
 
 LEAST = -700.0  # nats: float64 reaches no further
-
-
-def _grid() -> float:
-    return parameter(2.0**-10, "the spacing that released numbers are rounded to")
 
 
 def rounded(vectors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
@@ -33,26 +41,48 @@ def rounded(vectors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
     return np.round(vectors / grid) * grid + 0.0
 
 
-@dataclass(frozen=True)
-class TokenRepresentation(WordVectorMechanism):
-    """The noisy vector of each word, rounded to a grid (Qu et al., token representation)."""
+class SphericalNoise(VectorMechanism):
+    """Noise of density exp(−η‖z‖) on vectors."""
 
-    name = "token-representation"
-    source = "Qu et al., 2021, arXiv 2104.07504"
-    noise = "spherical"
-    claim = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
-    grid: float = _grid()
-
-    def __post_init__(self) -> None:
-        check("grid", self.grid, "a number above 0", self.grid > 0)
+    noise: ClassVar[Law | None] = "spherical"
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1, (n, d)."""
         return spherical_noise(rng, n, dimension)
 
+
+@dataclass(frozen=True)
+class OnGrid(SphericalNoise):
+    """Spherical noise on vectors, whose numbers are then rounded to a grid."""
+
+    grid: float = parameter(2.0**-10, "the spacing that released numbers are rounded to")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("grid", self.grid, "a number above 0", self.grid > 0)
+
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """A vector for each word, (n, d); at η = inf its own, rounded."""
-        return rounded(vectors + draws / eta, self.grid)
+        """Add the noise and round, (n, d); at η = inf the vectors' own numbers are rounded."""
+        return rounded(super().represent(vectors, draws, eta), self.grid)
+
+
+class LaplaceNoise(VectorMechanism):
+    """Laplace noise on each coordinate of vectors."""
+
+    noise: ClassVar[Law | None] = "laplace"
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Laplace noise of scale 1, (n, d)."""
+        return rng.laplace(size=(n, dimension))
+
+
+@dataclass(frozen=True)
+class TokenRepresentation(OnGrid, WordVectorMechanism):
+    """The noisy vector of each word, rounded to a grid (Qu et al., token representation)."""
+
+    name = "token-representation"
+    source = "Qu et al., 2021, arXiv 2104.07504"
+    claim = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
 
 
 def _l1(_: SplitNDenoise, __: Space, one: Vectors, other: Vectors) -> Distances:
@@ -60,7 +90,7 @@ def _l1(_: SplitNDenoise, __: Space, one: Vectors, other: Vectors) -> Distances:
 
 
 @dataclass(frozen=True)
-class SplitNDenoise(WordVectorMechanism):
+class SplitNDenoise(OnGrid, WordVectorMechanism):
     """Split-and-Denoise's noise as its authors' code draws it: each coordinate has its own size.
 
     With one size for the whole vector it is `token-representation`, which is the mended variant.
@@ -69,6 +99,7 @@ class SplitNDenoise(WordVectorMechanism):
 
     name = "snd-as-coded"
     source = "Mai et al., 2024, Split-and-Denoise, arXiv 2310.09130, the authors' code"
+    noise = None
     claim = Claim(
         Metric("sum of the absolute differences of two word embeddings", _l1),
         ("noise-by-coordinate", "grid"),
@@ -78,18 +109,10 @@ class SplitNDenoise(WordVectorMechanism):
         "The loss adds up over coordinates: it is up to eta * sqrt(dimension) times the Euclidean "
         "distance. The noise is sqrt(dimension / 3) times as large.",
     )
-    grid: float = _grid()
-
-    def __post_init__(self) -> None:
-        check("grid", self.grid, "a number above 0", self.grid > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1, (n, d): for each number a Gamma(d) size times one from -1 to 1."""
         return rng.gamma(dimension, size=(n, dimension)) * rng.uniform(-1, 1, (n, dimension))
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """A vector for each word, (n, d); at η = inf its own, rounded."""
-        return rounded(vectors + draws / eta, self.grid)
 
     def log_density(self, vectors: Vectors, released: Vectors, eta: float) -> Distances:
         """The sum over coordinates of log P[Gamma(d - 1) > η·|z|], float64 (n,)."""
@@ -100,7 +123,7 @@ class SplitNDenoise(WordVectorMechanism):
 
 
 @dataclass(frozen=True)
-class SequenceRepresentation(EncodedText):
+class SequenceRepresentation(OnGrid, EncodedText):
     """The noisy mean of a text's vectors, rounded to a grid (Qu et al., sequence representation).
 
     Qu et al. perturb what a local encoder pools. By default that is the mean of the words' vectors.
@@ -108,51 +131,28 @@ class SequenceRepresentation(EncodedText):
 
     name = "sequence-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
-    noise = "spherical"
     claim = Claim(
         replace(EUCLIDEAN, name="Euclidean distance of the encoded vectors of two texts"),
         ("noise", "sphere", "grid"),
-        domain="texts w, w'",
-        unit="one text",
+        TEXTS,
+        "one text",
         conditions=(TABLE, GRID),
     )
-    grid: float = _grid()
-
-    def __post_init__(self) -> None:
-        check("grid", self.grid, "a number above 0", self.grid > 0)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1, (n, d)."""
-        return spherical_noise(rng, n, dimension)
-
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """One vector for the text, (1, d)."""
-        return rounded(vectors + draws / eta, self.grid)
-
-
-def _of_texts(_: Adept, __: Space, one: Vectors, other: Vectors) -> Distances:
-    return (euclidean(one, other) > 0).astype(np.float64)
-
-
-def _diameter(made: Adept, space: Space, one: Vectors, other: Vectors) -> Distances:
-    """√d: the ball of radius C has the diameter 2·C·√d in the L1 norm."""
-    return _of_texts(made, space, one, other) * np.sqrt(one.shape[1])
 
 
 @dataclass(frozen=True)
-class Adept(EncodedText):
+class Adept(LaplaceNoise, EncodedText):
     """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
 
     name = "adept"
     source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
-    noise = "laplace"
     claim = Claim(
-        Metric("the square root of the dimension, between any two texts", _diameter, sqrt),
+        ROOT,
         ("noise", "clipped-laplace"),
-        domain="texts w, w'",
-        unit="one text",
+        TEXTS,
+        "one text",
         conditions=(TABLE, REAL),
-        published=Metric("1 between any two texts", _of_texts),
+        published=ANY_TEXTS,
         caveat="Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs "
         "the sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta.",
     )
@@ -161,10 +161,6 @@ class Adept(EncodedText):
     def __post_init__(self) -> None:
         check("clip", self.clip, "a number above 0", self.clip > 0)
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Laplace noise of scale 1, (n, d)."""
-        return rng.laplace(size=(n, dimension))
-
     @property
     def scale(self) -> float:
         """The largest distance of what is clipped."""
@@ -172,8 +168,6 @@ class Adept(EncodedText):
 
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d)."""
-        return self._clipped(vectors) + draws * 2 * self.clip / eta
-
-    def _clipped(self, vectors: Vectors) -> NDArray[np.float64]:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors * np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
+        shortened = np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
+        return super().represent(vectors * shortened, draws, eta)
