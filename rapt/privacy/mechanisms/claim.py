@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,6 +152,9 @@ class Claim:
             candidates * self.delta,
             frozenset(self.conditions),
         )
+
+
+TextClaim = partial(Claim, domain=TEXTS, unit="one text")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from rapt.privacy.mechanisms.base import (
     check,
     parameter,
 )
-from rapt.privacy.mechanisms.claim import ANY_TEXTS, GRID, REAL, TABLE, TEXTS, Claim, Metric
+from rapt.privacy.mechanisms.claim import ANY_TEXTS, GRID, REAL, TABLE, Metric, TextClaim
 from rapt.privacy.mechanisms.encoders import KEPT, model_encoder
 from rapt.privacy.mechanisms.gaussian import GaussianNoise, gaussian_delta
 from rapt.privacy.mechanisms.sphere import ONCE
@@ -168,11 +168,10 @@ class Split(OnGrid, HiddenStateMechanism):
 
     name = "split"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
-    claim = Claim(
+    claim = TextClaim(
         Metric("sum over tokens of the Euclidean distances of two texts' hidden states", summed),
         ("noise", "sphere", "grid", "states"),
         domain="texts w, w' of as many tokens",
-        unit="one text",
         conditions=(TABLE, FROZEN, LENGTH, GRID, ONCE),
     )
 
@@ -187,8 +186,7 @@ class Sap(Split):
     name = "sap"
     source = "Shen et al., 2023, SAP, arXiv 2312.15603"
     noise = None
-    claim = Claim(
-        unit="one text",
+    claim = TextClaim(
         published=STATES,
         caveat="Which tokens are spared depends on the text, and they are sent in clear: another "
         "text cannot lead to the same release.",
@@ -233,8 +231,7 @@ class PrivTune(Split):
     name = "privtune"
     source = "PrivTune, 2025, arXiv 2512.08809, by its abstract"
     noise = None
-    claim = Claim(
-        unit="one text",
+    claim = TextClaim(
         published=STATES,
         caveat="Where the noise lies and how large it is depends on the word itself, so that no "
         "distance of the states bounds the loss.",
@@ -324,11 +321,9 @@ class DpForward(GaussianNoise, HiddenStateMechanism):
 
     name = "dp-forward"
     source = "Du et al., 2023, DP-Forward (CCS), mended"
-    claim = Claim(
+    claim = TextClaim(
         ANY_TEXTS,
         ("gaussian",),
-        TEXTS,
-        "one text",
         conditions=(TABLE, FROZEN, REAL, ONCE),
         delta=1e-5,
         approximate=True,

@@ -16,9 +16,8 @@ from rapt.privacy.mechanisms.claim import (
     EUCLIDEAN,
     REAL,
     TABLE,
-    TEXTS,
-    Claim,
     Metric,
+    TextClaim,
     euclidean,
 )
 from rapt.privacy.mechanisms.encoders import FramedText
@@ -172,9 +171,7 @@ class VonMisesFisher(Directional):
 
     name = "vmf"
     source = "Weggenmann and Kerschbaum, 2021, arXiv 2109.10582"
-    claim = Claim(
-        CHORD, ("directions",), TEXTS, "one text", conditions=(TABLE, FRAME, REAL, ANGLES, ONCE)
-    )
+    claim = TextClaim(CHORD, ("directions",), conditions=(TABLE, FRAME, REAL, ANGLES, ONCE))
 
     @staticmethod
     def exponent(kappa: float, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -188,11 +185,9 @@ class Purkayastha(Directional):
 
     name = "purkayastha"
     source = "Weggenmann and Kerschbaum, 2021, arXiv 2109.10582; Sentence-LDP's PurMech"
-    claim = Claim(
+    claim = TextClaim(
         Metric("angle between the directions of two encoded texts", _angle, lambda _: pi),
         ("directions",),
-        TEXTS,
-        "one text",
         conditions=(TABLE, FRAME, REAL, ANGLES, ONCE),
     )
 
@@ -208,9 +203,7 @@ class SphereNoise(SphericalNoise, OnSphere):
 
     name = "sphere-noise"
     source = "Du et al., 2023, Sanitizing sentence embeddings (LapMech)"
-    claim = Claim(
-        CHORD, ("noise", "sphere"), TEXTS, "one text", conditions=(TABLE, FRAME, REAL, ONCE)
-    )
+    claim = TextClaim(CHORD, ("noise", "sphere"), conditions=(TABLE, FRAME, REAL, ONCE))
 
 
 @dataclass(frozen=True)
@@ -219,11 +212,9 @@ class Gaussian(GaussianNoise, OnSphere):
 
     name = "gaussian"
     source = "Balle and Wang, 2018, arXiv 1805.06530"
-    claim = Claim(
+    claim = TextClaim(
         ANY_TEXTS,
         ("gaussian",),
-        TEXTS,
-        "one text",
         conditions=(TABLE, FRAME, REAL, ONCE),
         delta=1e-5,
         approximate=True,

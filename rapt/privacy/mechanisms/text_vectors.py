@@ -21,9 +21,8 @@ from rapt.privacy.mechanisms.claim import (
     REAL,
     ROOT,
     TABLE,
-    TEXTS,
-    Claim,
     Metric,
+    TextClaim,
     of_texts,
 )
 from rapt.privacy.mechanisms.encoders import FramedText
@@ -82,7 +81,7 @@ class Cape(InL1):
 
     name = "cape"
     source = "Plant, Gkatzia and Giuffrida, 2021, CAPE, mended"
-    claim = Claim(ANY_TEXTS, ("noise", "bounded-laplace"), TEXTS, "one text", conditions=CONDITIONS)
+    claim = TextClaim(ANY_TEXTS, ("noise", "bounded-laplace"), conditions=CONDITIONS)
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,9 @@ class CapeAsWritten(InACube):
 
     name = "cape-as-written"
     source = "Plant, Gkatzia and Giuffrida, 2021, CAPE"
-    claim = Claim(
+    claim = TextClaim(
         EVERY_COORDINATE,
         ("noise", "bounded-laplace"),
-        TEXTS,
-        "one text",
         conditions=CONDITIONS,
         published=ANY_TEXTS,
         caveat="It takes two vectors to be at most 1 apart. Each of d coordinates may differ by 1, "
@@ -110,8 +107,7 @@ class CapeAsCoded(InACube):
     name = "cape-as-coded"
     source = "Plant, Gkatzia and Giuffrida, 2021, the authors' code"
     noise = None
-    claim = Claim(
-        unit="one text",
+    claim = TextClaim(
         published=ANY_TEXTS,
         caveat="Its noise is a constant, which was drawn when the graph was built. Whoever has one "
         "text and its release subtracts it from all others: nothing is protected.",
@@ -139,11 +135,10 @@ class Dpnr(InL1):
 
     name = "dpnr"
     source = "Lyu, He and Li, 2020, DPNR, mended"
-    claim = Claim(
+    claim = TextClaim(
         ANY_TEXTS,
         ("noise", "bounded-laplace", "word-dropout"),
-        ONE_WORD,
-        "one text",
+        domain=ONE_WORD,
         conditions=CONDITIONS,
     )
     mu: float = parameter(0.1, "μ, the probability that a word is left out before it is encoded")
@@ -169,11 +164,10 @@ class DpnrAsWritten(Dpnr):
 
     name = "dpnr-as-written"
     source = "Lyu, He and Li, 2020, arXiv 2010.01285"
-    claim = Claim(
+    claim = TextClaim(
         EVERY_COORDINATE,
         ("noise", "bounded-laplace", "word-dropout"),
-        ONE_WORD,
-        "one text",
+        domain=ONE_WORD,
         conditions=CONDITIONS,
         published=ANY_TEXTS,
         caveat="It takes two vectors to be at most 1 apart. Each of d coordinates may differ by 1, "
@@ -190,8 +184,7 @@ class DpnrAsCoded(InACube):
     name = "dpnr-as-coded"
     source = "Lyu, He and Li, 2020, the authors' code"
     noise = None
-    claim = Claim(
-        unit="one text",
+    claim = TextClaim(
         published=ANY_TEXTS,
         caveat="The smallest coordinate is 0 before the noise. Whoever subtracts the smallest one "
         "of the release has the vector: nothing is protected.",
@@ -213,7 +206,7 @@ class Federate(InL1):
 
     name = "federate"
     source = "Maheshwari, Denis, Keller and Bellet, 2022, arXiv 2205.06135, mended"
-    claim = Claim(ANY_TEXTS, ("noise", "bounded-laplace"), TEXTS, "one text", conditions=CONDITIONS)
+    claim = TextClaim(ANY_TEXTS, ("noise", "bounded-laplace"), conditions=CONDITIONS)
 
 
 @dataclass(frozen=True)
@@ -222,11 +215,9 @@ class FederateAsCoded(InL1):
 
     name = "federate-as-coded"
     source = "Maheshwari, Denis, Keller and Bellet, 2022, the authors' code"
-    claim = Claim(
+    claim = TextClaim(
         ROOT,
         ("noise", "clipped-laplace"),
-        TEXTS,
-        "one text",
         conditions=CONDITIONS,
         published=ANY_TEXTS,
         caveat="The vector is brought to an L2 norm of 1, and the noise fits one of 1 in the L1 "
@@ -290,11 +281,9 @@ class Ome(Bits):
 
     name = "ome"
     source = "Lyu, Li, He and Xiao, 2020, arXiv 2006.14170, mended"
-    claim = Claim(
+    claim = TextClaim(
         Metric("share of the bits that differ", _share, lambda _: 1.0),
         ("randomized-response",),
-        TEXTS,
-        "one text",
         conditions=CONDITIONS,
     )
 
@@ -313,11 +302,9 @@ class OmeAsWritten(Bits):
 
     name = "ome-as-written"
     source = "Lyu, Li, He and Xiao, 2020, arXiv 2006.14170, and the authors' code"
-    claim = Claim(
+    claim = TextClaim(
         Metric("the number of bits, between any two texts", _dimensions, float),
         ("randomized-response",),
-        TEXTS,
-        "one text",
         formula="the sum of the worse log-ratio of each of d(w, w') bits at {eta}",
         conditions=CONDITIONS,
         published=ANY_TEXTS,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.base import Rewriter, RewritingMechanism, Space, Texts, Vectors
-from rapt.privacy.mechanisms.claim import REAL, TABLE, Claim, Metric
+from rapt.privacy.mechanisms.claim import REAL, TABLE, Metric, TextClaim
 from rapt.privacy.mechanisms.hidden_states import LENGTH, flat, summed
 from rapt.privacy.mechanisms.noise import NOISE, noisy, spherical_noise
 
@@ -63,11 +63,10 @@ class TokenT2T(RewritingMechanism):
 
     name = "t2t-tokens"
     source = "Qu et al., 2021, Privacy-Adaptive BERT, arXiv 2104.07504, section 3.3"
-    claim = Claim(
+    claim = TextClaim(
         Metric("sum over tokens of the Euclidean distances of their embeddings", summed),
         (*NOISE, "composition"),
         domain="texts w, w' of as many tokens",
-        unit="one text",
         conditions=(TABLE, LENGTH, REAL),
     )
 

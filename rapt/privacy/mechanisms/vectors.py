@@ -26,9 +26,9 @@ from rapt.privacy.mechanisms.claim import (
     REAL,
     ROOT,
     TABLE,
-    TEXTS,
     Claim,
     Metric,
+    TextClaim,
 )
 from rapt.privacy.mechanisms.encoders import EncodedText
 from rapt.privacy.mechanisms.noise import spherical_noise
@@ -131,11 +131,9 @@ class SequenceRepresentation(OnGrid, EncodedText):
 
     name = "sequence-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
-    claim = Claim(
+    claim = TextClaim(
         replace(EUCLIDEAN, name="Euclidean distance of the encoded vectors of two texts"),
         ("noise", "sphere", "grid"),
-        TEXTS,
-        "one text",
         conditions=(TABLE, GRID),
     )
 
@@ -146,11 +144,9 @@ class Adept(LaplaceNoise, EncodedText):
 
     name = "adept"
     source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
-    claim = Claim(
+    claim = TextClaim(
         ROOT,
         ("noise", "clipped-laplace"),
-        TEXTS,
-        "one text",
         conditions=(TABLE, REAL),
         published=ANY_TEXTS,
         caveat="Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs "
