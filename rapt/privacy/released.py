@@ -18,7 +18,10 @@ from rapt.utils import files
 if TYPE_CHECKING:  # 33 MiB, and not all who name a unit read one
     import pyarrow as pa
 
+    Columns = dict[str, pa.Array]
+
 Vectors = NDArray[np.float32]
+Lengths = NDArray[np.int64]  # of texts
 # The word at a position of which a vector is all that is released. The vector replaces its one
 # token: it is one for every tokenizer.
 STAND_IN = "a"
@@ -90,9 +93,7 @@ class Released(ABC):
 
     @classmethod
     @abstractmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the columns of a release.
 
         Args:
@@ -124,9 +125,7 @@ class Words(Released):
     aligned = by_word = has_channel = True
 
     @classmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the column of words."""
         return {"words": strings(text.words for text in texts)}
 
@@ -140,9 +139,7 @@ class WordVectors(Words):
     has_vectors = True
 
     @classmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the columns of words and vectors, these in the memory that they stay in."""
         vectors = np.empty((lengths.sum(), dimension), np.float32)
         words = []
@@ -159,13 +156,7 @@ class WordVectors(Words):
     @classmethod
     def values(cls, table: pa.Table) -> dict[str, list[Any]]:
         """Read the words, and the vectors of each text, float32 (n, d)."""
-        import pyarrow.compute as pc
-
-        vectors: list[Any] = [None] * len(table)
-        if _is_of_vectors(table, "vectors", lists=1):
-            ends = np.cumsum(pc.list_value_length(table["vectors"]).to_numpy())[:-1]
-            vectors = list(np.split(files.vectors_of_column(table["vectors"]), ends))
-        return {"words": _values(table, "words"), "vectors": vectors}
+        return {"words": _values(table, "words"), "vectors": _vectors(table, "vectors")}
 
 
 class TextVector(Released):
@@ -205,9 +196,7 @@ class TextVector(Released):
         return bool(over.mean() <= AT_EDGES and gaps.max(initial=0) <= STEP)
 
     @classmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the column of vectors."""
         import pyarrow as pa
 
@@ -226,10 +215,9 @@ class TextVector(Released):
     @classmethod
     def values(cls, table: pa.Table) -> dict[str, list[Any]]:
         """Read the vector of each text, float32 (d,)."""
-        vectors: list[Any] = [None] * len(table)
-        if _is_of_vectors(table, "vector", lists=0):
-            vectors = list(cls.positions(table).vectors)  # type: ignore[arg-type]
-        return {"vector": vectors}
+        if not _is_of_vectors(table, "vector", lists=0):
+            return {"vector": [None] * len(table)}
+        return {"vector": list(cls.positions(table).vectors)}  # type: ignore[arg-type]
 
 
 class HiddenStates(TextVector):
@@ -249,9 +237,7 @@ class HiddenStates(TextVector):
         return self.vectors
 
     @classmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the column of vectors."""
         every = [text.value("states") for text in texts]
         sizes = np.array([len(one) for one in every], np.int64)
@@ -271,14 +257,7 @@ class HiddenStates(TextVector):
     @classmethod
     def values(cls, table: pa.Table) -> dict[str, list[Any]]:
         """Read the vectors of each text, float32 (n, d)."""
-        import pyarrow.compute as pc
-
-        states: list[Any] = [None] * len(table)
-        if _is_of_vectors(table, "states", lists=1):
-            sizes = pc.list_value_length(table["states"]).to_numpy()
-            ends = np.cumsum(sizes)[:-1]
-            states = list(np.split(files.vectors_of_column(table["states"]), ends))
-        return {"states": states}
+        return {"states": _vectors(table, "states")}
 
 
 class NewText(Released):
@@ -296,9 +275,7 @@ class NewText(Released):
         return self.words if column == "words" else [0] * len(self.words)
 
     @classmethod
-    def written(
-        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
-    ) -> dict[str, pa.Array]:
+    def written(cls, texts: Iterable[Self], lengths: Lengths, dimension: int) -> Columns:
         """Make the columns of the new words and of their segments."""
         import pyarrow as pa
 
@@ -338,6 +315,16 @@ def strings(lists: Iterable[list[str]]) -> pa.Array:
 
 def _values(table: pa.Table, name: str) -> list[Any]:
     return table[name].to_pylist() if name in table.column_names else [None] * len(table)
+
+
+def _vectors(table: pa.Table, name: str) -> list[Any]:
+    """Read a column of several vectors for each text."""
+    import pyarrow.compute as pc
+
+    if not _is_of_vectors(table, name, lists=1):
+        return [None] * len(table)
+    ends = np.cumsum(pc.list_value_length(table[name]).to_numpy())[:-1]
+    return list(np.split(files.vectors_of_column(table[name]), ends))
 
 
 def _is_of_vectors(table: pa.Table, name: str, lists: int) -> bool:
