@@ -26,8 +26,8 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         channel = Channel.load(path, len(privatizer.table.words))
     public = Public.of(privatizer, channel, [text for some in texts.values() for text in some])
     words = attacked_texts.spelled(privatizer, own)
-    mine = list(attacked_texts.prepared(privatizer, own))
-    theirs = list(attacked_texts.prepared(privatizer, attacked))
+    mine = list(seeded.prepared(privatizer, own))
+    theirs = list(seeded.prepared(privatizer, attacked))
     victims = attacked_texts.victims_of(privatizer, attacked)
     scores, baselines, inverter = {}, {"majority": victims.majority()}, None
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.

@@ -16,7 +16,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     assert isinstance(how, Linkage)
     privatizer = seeded.privatizer_of(on.statement, eta)
     own, candidates = on.tagged("train"), on.tagged("test").slice(0, how.candidates)
-    texts = list(attacked_texts.prepared(privatizer, candidates))
+    texts = list(seeded.prepared(privatizer, candidates))
     words = attacked_texts.spelled(privatizer, own)
     scores, baselines = {}, dict[str, float]()
     for k in on.seeds():

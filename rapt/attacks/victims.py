@@ -127,7 +127,7 @@ def victims_of(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> Victims:
     """Return the texts under attack, as the privatizer of their release prepares them."""
     return Victims(
         tagged["words"].to_pylist(),
-        [text.groups for text in prepared(privatizer, tagged)],
+        [text.groups for text in seeded.prepared(privatizer, tagged)],
         privatizer.table.form,
         list(_entities(tagged)),
     )
@@ -144,7 +144,7 @@ def public(
     """Return texts as the privatizer prepares them, without those that are under attack."""
     theirs = set(map(tuple, spelled(privatizer, attacked)))
     is_new = [tuple(text) not in theirs for text in spelled(privatizer, tagged)]
-    return list(prepared(privatizer, tagged.filter(pa.array(is_new))))
+    return list(seeded.prepared(privatizer, tagged.filter(pa.array(is_new))))
 
 
 def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
@@ -156,14 +156,6 @@ def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     for name in names:
         valued &= rows[f"attribute_{name}"].is_valid().to_numpy()
     return np.flatnonzero(valued)
-
-
-def prepared(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> Iterator[PreparedText]:
-    """Yield texts as the privatizer prepares them."""
-    return (
-        privatizer.text(*row)
-        for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))
-    )
 
 
 def _entities(tagged: pa.Table) -> Iterator[list[range]]:

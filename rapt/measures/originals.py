@@ -62,10 +62,7 @@ class Originals:
     def texts(self) -> dict[str, list[PreparedText]]:
         """Each text of the splits as the privatizer prepares it."""
         return {
-            split: [
-                self.privatizer.text(*row)
-                for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))
-            ]
+            split: list(seeded.prepared(self.privatizer, tagged))
             for split, tagged in self.tagged.items()
         }
 

@@ -88,6 +88,11 @@ def columns_for_privatizer(tagged: pa.Table) -> tuple[str, ...]:
     return (*TAGGED, NOISE) if NOISE in tagged.column_names else TAGGED
 
 
+def prepared(privatizer: AnyPrivatizer[Any], tagged: pa.Table) -> Iterator[PreparedText]:
+    """Yield texts as the privatizer prepares them, without a stream."""
+    return (privatizer.text(*row) for row in rows_of(tagged, *columns_for_privatizer(tagged)))
+
+
 def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:
     """Return V_r, from which plain tokens are drawn and which the reconstruction head predicts.
 
