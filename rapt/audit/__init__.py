@@ -10,11 +10,10 @@ from itertools import chain
 import numpy as np
 
 from rapt.audit.cases import AuditChoice, Case, Subject, subjects_of
-from rapt.audit.exact import exact_law, p_of
+from rapt.audit.exact import POWER, exact_law, p_of
 from rapt.audit.laws import Check, Streams, forked, white_box, white_box_excess
 from rapt.audit.outcomes import Counts, Finding, black_box_excess, counts, findings
 from rapt.audit.paths import generator, released, states
-from rapt.audit.power import POWER
 from rapt.audit.strata import Sight
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism
 from rapt.privacy.streams import fresh, stream

@@ -237,10 +237,8 @@ def _equidistant(kind: Mechanism, draws: int) -> list[Case]:
     """
     vectors = np.eye(12) / np.sqrt(2)
     vectors[0] += 0.001 * (vectors[0] - vectors[-1])
-    words = _names(len(vectors))
-    table = small_table(words, vectors, np.ones(len(vectors)))
     eta = float(1.01 * (3 + 2 * (1 + np.log(len(vectors)))) / pdist(vectors).min())
-    return [Case(kind, eta, table, [(words[0], words[-1])], 4 * draws)]
+    return _between(vectors, 0, -1, kind, eta, 4 * draws)
 
 
 def _corners(kind: Mechanism, draws: int, size: float = 0.7) -> list[Case]:
@@ -250,17 +248,12 @@ def _corners(kind: Mechanism, draws: int, size: float = 0.7) -> list[Case]:
     """
     around = STEP * np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]])
     vectors = np.concatenate([size + around, [[-size, -size]]])
-    words = _names(len(vectors))
-    table = small_table(words, vectors, np.ones(len(vectors)))
-    return [Case(kind, 1.0, table, [(words[0], words[-1])], max(2, draws // 4))]
+    return _between(vectors, 0, -1, kind, 1.0, draws // 4)
 
 
-def _between(kind: Mechanism, draws: int) -> list[Case]:
+def _neighbours(kind: Mechanism, draws: int) -> list[Case]:
     """Words on a line: two near ones, each of which has another neighbour on its outer side."""
-    vectors = np.array([[0.0], [0.3], [-1.0], [1.3]])
-    words = _names(len(vectors))
-    table = small_table(words, vectors, np.ones(len(vectors)))
-    return [Case(kind, ETA, table, [(words[0], words[1])], max(2, draws // 4))]
+    return _between(np.array([[0.0], [0.3], [-1.0], [1.3]]), 0, 1, kind, ETA, draws // 4)
 
 
 def _signs(kind: Mechanism, draws: int, eta: float = ETA) -> list[Case]:
@@ -269,19 +262,25 @@ def _signs(kind: Mechanism, draws: int, eta: float = ETA) -> list[Case]:
     Where the noise leaves every coordinate on the first corner's side, the loss is greatest.
     """
     corners = np.array(list(product((1, -1), repeat=CUBE)))
-    words = _names(len(corners))
-    table = small_table(words, corners / 4, np.ones(len(corners)))
     # Half of its coordinates are positive: of [0, 1] it then has both ends.
     first = int(np.flatnonzero((corners == [1, 1, -1, -1]).all(axis=1))[0])
-    return [Case(kind, eta, table, [(words[first], words[-1 - first])], max(2, draws // 4))]
+    return _between(corners / 4, first, -1 - first, kind, eta, draws // 4)
 
 
 def _circle(kind: Mechanism, draws: int, eta: float = 1.0, apart: int = CIRCLE // 2) -> list[Case]:
     """Directions: two words so many steps apart on a circle, whose words divide it evenly."""
     angles = 2 * np.pi * np.arange(CIRCLE) / CIRCLE
-    words = _names(CIRCLE)
-    table = small_table(words, np.stack([np.cos(angles), np.sin(angles)], 1), np.ones(CIRCLE))
-    return [Case(kind, eta, table, [(words[apart], words[0])], max(2, draws // 4))]
+    vectors = np.stack([np.cos(angles), np.sin(angles)], 1)
+    return _between(vectors, apart, 0, kind, eta, draws // 4)
+
+
+def _between(
+    vectors: NDArray[np.float64], one: int, other: int, kind: Mechanism, eta: float, draws: int
+) -> list[Case]:
+    """Compare two of the words that have these vectors."""
+    words = _names(len(vectors))
+    table = small_table(words, vectors, np.ones(len(vectors)))
+    return [Case(kind, eta, table, [(words[one], words[other])], max(2, draws))]
 
 
 COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
@@ -294,7 +293,7 @@ COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "gaussian": partial(_circle, eta=50.0),
     "dp-forward": partial(_circle, eta=50.0),
     "dp-forward-as-coded": partial(_corners, size=2.8),
-    "privtune": _between,
+    "privtune": _neighbours,
     "ome": partial(_signs, eta=40.0),
     **dict.fromkeys(("cape-as-written", "dpnr-as-written"), partial(_signs, eta=0.5)),
     **dict.fromkeys(("cape", "cape-as-coded", "dpnr", "dpnr-as-coded", "ome-as-written"), _signs),

@@ -1,8 +1,9 @@
-"""Exact laws of outcomes, computed apart from the mechanisms, and the laws that these have."""
+"""Exact laws of outcomes, computed apart from the mechanisms, and what tests of them detect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import binom
 
-from rapt.audit.power import POWER
 from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism
 from rapt.privacy.mechanisms.exponential import blocks
 from rapt.privacy.mechanisms.optimal import ONE, optimal_channel
 
 Law = NDArray[np.float64]  # P(y|w), (V, V)
+
+POWER = 0.99
+REPEATS = 6.64  # expected, so that there are two or more with probability POWER
+MOST = 16.0  # times η, the greatest excess that is looked for
+STEP = 1.002  # the precision
 
 GRID = 1 << 13  # points at which the map from uniform numbers to outcomes is read
 OFF = (2 / GRID, 64 / GRID)  # of a probability read off with one uniform number, with two
@@ -73,6 +78,24 @@ def differs(law: Law, other: Law, draws: int, level: float) -> bool:
     nearest = binom.ppf(np.where(other > law, 1 - POWER, POWER), draws, other)
     apart = np.where(other > law, nearest > draws * law, nearest < draws * law)
     return bool((apart & (len(law) * two_sided(binom, nearest, draws, law) < level)).any())
+
+
+def smallest_excess(detects: Callable[[float], bool]) -> float | None:
+    """The least factor f for which an implementation that spends f·η is detected.
+
+    Args:
+        detects: whether a factor is, with probability POWER; the more, the greater it is.
+
+    Returns:
+        The factor, rounded up to a step; None: MOST is not detected.
+    """
+    least, most = 1.0, MOST
+    if not detects(most):
+        return None
+    while most > least * STEP:
+        between = sqrt(least * most)
+        least, most = (least, between) if detects(between) else (between, most)
+    return most
 
 
 def _distances(space: Space) -> Law:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, cycle, islice
@@ -15,8 +15,7 @@ from scipy.special import betainc, gammainc
 from scipy.stats import beta, binom, chi2, gamma, kstwo, laplace, norm, poisson
 from threadpoolctl import threadpool_limits
 
-from rapt.audit.exact import deviates, exact_law, two_sided
-from rapt.audit.power import POWER, smallest_excess
+from rapt.audit.exact import POWER, deviates, exact_law, smallest_excess, two_sided
 from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import (
     Mechanism,
@@ -102,7 +101,6 @@ class _Watched(Privatizer):
         self.noise: list[list[Numbers]] = []
         self.drawn: list[Numbers] = []
         super().__init__(**how)
-        self._samplers = [self._noting(sampler) for sampler in self._samplers]
 
     def spaces(self) -> list[Space]:
         search = _Search(self.asked)
@@ -113,7 +111,9 @@ class _Watched(Privatizer):
 
         return [Noted(space.vectors, space.frequency) for space in super().spaces()]
 
-    def _noting(self, sampler: Sampler) -> Sampler:
+    def sampler(self, group: int) -> Sampler:
+        sampler = super().sampler(group)
+
         def release(vectors: Any, draws: Any) -> Any:
             self.asked.clear()
             rows = sampler(vectors, draws)
@@ -233,6 +233,15 @@ class Split(NamedTuple):
     direction: Numbers
     centred: Numbers
 
+    def flat(self) -> Split:
+        """The noise of all words, (n,) and (n, d)."""
+        units = self.direction.reshape(-1, self.direction.shape[-1])
+        return Split(self.size.ravel(), units, self.centred.ravel())
+
+    def at(self, places: Any) -> Split:
+        """The noise in these places."""
+        return Split(*(part[places] for part in self))
+
 
 def _split(noise: Numbers, law: Law) -> Split:
     """Split noise; of Laplace noise the size is the sum of absolute values."""
@@ -255,37 +264,52 @@ def _split(noise: Numbers, law: Law) -> Split:
 
 def _noise_checks(four: Sequence[Split], table: EmbeddingTable, on_grid: bool) -> Iterator[Check]:
     """Test noise of two calls and two processes: its size, its direction, its independence."""
-    first = four[0]
+    first, (texts, words) = four[0].flat(), four[0].size.shape
     dimension = first.direction.shape[-1]
-    size, centred = first.size.ravel(), first.centred.ravel()
-    direction = first.direction.reshape(-1, dimension)
-    texts, words = first.size.shape
     strata = {
         "place": np.tile(np.arange(words), texts),
         "word": np.tile(np.arange(words) % len(table.words), texts),
         "text": np.repeat(np.arange(texts), words),
     }
-    yield Check("the mean size", two_sided(gamma, size.sum(), len(size) * dimension))
-    yield Check("the law of the size", law_of_size(size, dimension))
-    yield from tails(size, dimension)
-    for name, codes in strata.items():
-        yield Check(f"its size, by {name}", by_stratum(codes, size, dimension))
-    yield from direction_checks(strata, direction)
-    for name, axis in _axes(table):
-        cosine = direction @ (axis / np.linalg.norm(axis))
-        yield Check(f"the angle with {name}", angle(cosine, dimension))
-    yield Check("size and direction", concordance(centred, direction[:, 0]))
-    for name, one, other in _pairs(four):
-        units = one.direction.reshape(-1, dimension), other.direction.reshape(-1, dimension)
-        yield Check(f"the angle between two {name}", shared(*units))
-        both = one.centred.ravel(), other.centred.ravel()
-        yield Check(f"the sizes of two {name}", concordance(*both))
-    sizes = np.concatenate([part.size.ravel() for part in four])
+    yield Check("the mean size", two_sided(gamma, first.size.sum(), len(first.size) * dimension))
+    axes = {name: first.direction @ (axis / np.linalg.norm(axis)) for name, axis in _axes(table)}
+    pairs = ((f"two {name}", one.flat(), other.flat()) for name, one, other in _pairs(four))
+    yield from noise_checks(first, strata, axes.items(), pairs)
+    yield Check("size and direction", concordance(first.centred, first.direction[:, 0]))
+    every = [part.flat() for part in four]
+    sizes = np.concatenate([part.size for part in every])
     yield Check("repeats", repeats([sizes]))
     if not on_grid:
-        every = np.concatenate([part.direction.reshape(-1, dimension) for part in four])
-        yield Check("repeats of a size", coarse(sizes[:, None]))
-        yield Check("repeats of a coordinate", coarse(every * sizes[:, None]))
+        yield from coarse_checks(sizes, np.concatenate([part.direction for part in every]))
+
+
+def noise_checks(
+    noise: Split,
+    strata: Mapping[str, Codes],
+    cosines: Iterable[tuple[str, Numbers]],
+    pairs: Iterable[tuple[str, Split, Split]],
+) -> Iterator[Check]:
+    """Test the noise of n words: its size and direction by stratum, and its independence.
+
+    The cosines are those with directions that must not matter. The pairs are independent.
+    """
+    dimension = noise.direction.shape[1]
+    yield Check("the law of its size", law_of_size(noise.size, dimension))
+    yield from tails(noise.size, dimension)
+    for name, codes in strata.items():
+        yield Check(f"its size, by {name}", by_stratum(codes, noise.size, dimension))
+    yield from direction_checks(strata, noise.direction)
+    for name, cosine in cosines:
+        yield Check(f"the angle with {name}", angle(cosine, dimension))
+    for name, one, other in pairs:
+        yield Check(f"the angle between {name}", shared(one.direction, other.direction))
+        yield Check(f"the sizes of {name}", concordance(one.centred, other.centred))
+
+
+def coarse_checks(size: Numbers, direction: Numbers) -> Iterator[Check]:
+    """Test whether sizes or coordinates of noise lie on a grid."""
+    yield Check("repeats of a size", coarse(size[:, None]))
+    yield Check("repeats of a coordinate", coarse(direction * size[:, None]))
 
 
 def _uniform_checks(four: Sequence[Numbers]) -> Iterator[Check]:
@@ -302,15 +326,12 @@ def _uniform_checks(four: Sequence[Numbers]) -> Iterator[Check]:
 def _pairs(four: Sequence[Split]) -> Iterator[tuple[str, Split, Split]]:
     """Yield what is independent: words of a text, texts, calls, processes."""
     first, again, one, other = four
-
-    def parts(at: Any) -> Split:
-        return Split(*(part[at] for part in first))
-
     for lag in LAGS:
         if lag < first.size.shape[1]:
-            yield f"words of a text, {lag} apart", parts(np.s_[:, :-lag]), parts(np.s_[:, lag:])
-    yield "texts", parts(np.s_[0::2]), parts(np.s_[1::2])
-    yield "calls", parts(np.s_[:FEW_TEXTS]), again
+            one_of, lagged = first.at(np.s_[:, :-lag]), first.at(np.s_[:, lag:])
+            yield f"words of a text, {lag} apart", one_of, lagged
+    yield "texts", first.at(np.s_[0::2]), first.at(np.s_[1::2])
+    yield "calls", first.at(np.s_[:FEW_TEXTS]), again
     yield "processes", one, other
 
 

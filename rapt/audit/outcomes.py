@@ -13,9 +13,8 @@ from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom
 
 from rapt.audit.cases import UNKNOWN, Case
-from rapt.audit.exact import differs, exact_law
+from rapt.audit.exact import POWER, differs, exact_law, smallest_excess
 from rapt.audit.laws import Streams, before_noise
-from rapt.audit.power import POWER, smallest_excess
 from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import (
     RewritingMechanism,

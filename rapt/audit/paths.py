@@ -20,8 +20,8 @@ from scipy.stats import kstest
 from threadpoolctl import threadpool_limits
 
 from rapt.audit.corpus import corpus
+from rapt.audit.exact import REPEATS
 from rapt.audit.laws import Check, Numbers, bits, coarse, forked, repeats
-from rapt.audit.power import REPEATS
 from rapt.audit.strata import Law, Search, watched
 from rapt.data.config import Format
 from rapt.data.read import TEXT

@@ -6,7 +6,7 @@ nearest to each noisy vector. Other releases of the corpus follow T2T's formula.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,23 +17,17 @@ from numpy.typing import NDArray
 from scipy.stats import binom, gamma, norm
 
 from rapt.audit.corpus import CATEGORY, Codes, Corpus
-from rapt.audit.exact import two_sided
+from rapt.audit.exact import POWER, REPEATS, two_sided
 from rapt.audit.laws import (
     FEW_GROUPS,
     LAGS,
     Check,
     Numbers,
-    angle,
-    by_stratum,
-    coarse,
-    concordance,
-    direction_checks,
-    law_of_size,
+    Split,
+    coarse_checks,
+    noise_checks,
     repeats,
-    shared,
-    tails,
 )
-from rapt.audit.power import POWER, REPEATS
 from rapt.privacy.mechanisms import base
 
 TEXT_LAGS = (1, 2, 3, 4, 5, 7, 10, 64, 100, 256, 1000)
@@ -247,7 +241,7 @@ class Law:
                 yield Check(
                     f"words that are not the nearest to their noise: {wrong}", float(not wrong)
                 )
-            for check in noise_checks(seen, self.strata, corpus, list(self._directions())):
+            for check in self._noise_checks(seen):
                 yield Check(f"noise: {check.what}", check.p)
         yield from self._outcome_checks(rows)
 
@@ -299,6 +293,28 @@ class Law:
             "tail": float(-np.log(level / 2) / n),
             "bits": float(np.log2(n**2 / 2 / REPEATS)),
         }
+
+    def _noise_checks(self, calls: Sequence[Numbers]) -> Iterator[Check]:
+        """Test the noise of two calls or processes, in units of 1/η, (n, d) each."""
+        noise = np.concatenate(calls)
+        size = np.linalg.norm(noise, axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            unit = np.nan_to_num(noise / size[:, None])
+        seen = Split(size, unit, gamma.cdf(size, noise.shape[1]) - 0.5)
+        codes = {name: np.tile(code, len(calls)) for name, code in self.strata.items()}
+        pairs = (
+            (name, seen.at(one), seen.at(other))
+            for name, one, other in _pairs(self.corpus, len(calls))
+        )
+        yield from noise_checks(seen, codes, self._cosines(unit, len(calls)), pairs)
+        yield from coarse_checks(size, unit)
+
+    def _cosines(self, unit: Numbers, calls: int) -> Iterator[tuple[str, Numbers]]:
+        for name, direction in self._directions():
+            cosine = np.einsum("nd,nd->n", unit, np.tile(direction, (calls, 1)))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                cosine /= np.tile(np.linalg.norm(direction, axis=1), calls)
+            yield f"the difference to {name}", cosine
 
     def _directions(self) -> Iterator[tuple[str, Numbers]]:
         table = np.asarray(self.corpus.vectors, np.float64)
@@ -352,39 +368,6 @@ def _as_often(codes: Codes | None, inside: NDArray[Any], other: NDArray[Any]) ->
         all = ours + np.bincount(codes, weights=two)
     tests = two_sided(binom, ours[all > 0], all[all > 0], part)
     return float(min(1.0, tests.size * tests.min(initial=1.0)))
-
-
-def noise_checks(
-    calls: Sequence[Numbers],
-    strata: Mapping[str, Codes],
-    corpus: Corpus,
-    directions: Sequence[tuple[str, Numbers]],
-) -> Iterator[Check]:
-    """Test the noise of two calls or processes, in units of 1/η, (n, d) each."""
-    dimension = calls[0].shape[1]
-    sizes = [np.linalg.norm(noise, axis=1) for noise in calls]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        units = [
-            np.nan_to_num(noise / size[:, None]) for noise, size in zip(calls, sizes, strict=True)
-        ]
-    codes = {name: np.concatenate([code] * len(calls)) for name, code in strata.items()}
-    size, unit = np.concatenate(sizes), np.concatenate(units)
-    yield Check("the law of its size", law_of_size(size, dimension))
-    yield from tails(size, dimension)
-    for name, code in codes.items():
-        yield Check(f"its size, by {name}", by_stratum(code, size, dimension))
-    yield from direction_checks(codes, unit)
-    for name, direction in directions:
-        cosine = np.einsum("nd,nd->n", unit, np.concatenate([direction] * len(calls)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            cosine /= np.tile(np.linalg.norm(direction, axis=1), len(calls))
-        yield Check(f"the angle with the difference to {name}", angle(cosine, dimension))
-    centred = gamma.cdf(size, dimension) - 0.5
-    for name, one, other in _pairs(corpus, len(calls)):
-        yield Check(f"the angle between {name}", shared(unit[one], unit[other]))
-        yield Check(f"the sizes of {name}", concordance(centred[one], centred[other]))
-    yield Check("repeats of a size", coarse(size[:, None]))
-    yield Check("repeats of a coordinate", coarse(unit * size[:, None]))
 
 
 def _pairs(corpus: Corpus, calls: int) -> Iterator[tuple[str, Codes, Codes]]:

@@ -6,7 +6,16 @@ from scipy.stats import binomtest, chisquare
 
 from rapt.audit import FALSE_ALARM
 from rapt.audit.cases import points
-from rapt.audit.exact import LAWS, deviates, differs, exact_law, p_of
+from rapt.audit.exact import (
+    LAWS,
+    MOST,
+    STEP,
+    deviates,
+    differs,
+    exact_law,
+    p_of,
+    smallest_excess,
+)
 from rapt.privacy.mechanisms import Space, mechanism
 
 TABLE = points(8)
@@ -59,3 +68,9 @@ def test_a_law_differs_from_another_if_their_outcomes_do_99_times_of_100() -> No
     assert not differs(law, law, 4000, level)
     assert found[0.70] == 0
     assert differs(law, np.array([0.78, 0.12, 0.1]), 4000, level)
+
+
+@pytest.mark.parametrize("least", [1.0005, 1.15, 7.3, 2 * MOST])
+def test_the_smallest_excess_is_found_to_a_step(least: float) -> None:
+    found = smallest_excess(lambda factor: factor >= least)
+    assert found is None if least > MOST else found and least <= found <= least * STEP
