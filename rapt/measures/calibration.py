@@ -50,10 +50,6 @@ class Curve:
         """The share of each word's draws that replace it."""
         return 1 - self.kept(eta) / self.draws
 
-    def largest(self, holds: Callable[[float], bool]) -> float:
-        """Return the largest of `etas` for which `holds`: see the function of this name."""
-        return largest(holds, self.etas)
-
 
 def largest(holds: Callable[[float], bool], etas: NDArray[np.float64]) -> float:
     """Return the largest of some η for which `holds`, which is true up to some η and not above.

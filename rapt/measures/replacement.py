@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from rapt.measures.calibration import Calibrated, Curve, curve_over
+from rapt.measures.calibration import Calibrated, Curve, curve_over, largest
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, PER, Rows, Share
 from rapt.privacy.mechanisms import Mechanism
@@ -196,8 +196,8 @@ class TextCurve:
         return float(shares[order[np.searchsorted(ends, ends[-1] / 2)]])
 
     def largest(self, share: float) -> float:
-        """The largest η at which this share of protected words is replaced; 0, inf: see `Curve`."""
-        return self.curve.largest(lambda eta: self.replaced(eta).protected.value >= share)
+        """The largest η at which this share of protected words is replaced; 0, inf: `largest`."""
+        return largest(lambda eta: self.replaced(eta).protected.value >= share, self.curve.etas)
 
     def points(self, etas: Sequence[str]) -> list[dict[str, Any]]:
         """Return, for each η, the shares of words replaced, with intervals, and the median N_w."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rapt.measures.calibration import largest
 from rapt.measures.likelihood import posterior
 from rapt.measures.replacement import text_curve
 from rapt.privacy.fates import NOISE, Counts, Word
@@ -91,7 +92,7 @@ def at_level(share: float, **options: Any) -> TextPrivatizer:
     curve = text_curve(
         of.table, of.mechanism, of.scheme.categories, words=WORDS, draws=DRAWS, seed=0
     )
-    found = curve.curve.largest(lambda eta: curve.replaced(eta).known.value >= share)
+    found = largest(lambda eta: curve.replaced(eta).known.value >= share, curve.curve.etas)
     eta = float(f"{found:.3g}")
     if not 0 < eta < inf:
         raise RaptError(

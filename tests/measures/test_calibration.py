@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapt.measures import calibration
-from rapt.measures.calibration import Curve, critical_etas, curve_over, simulated_curve
+from rapt.measures.calibration import Curve, critical_etas, curve_over, largest, simulated_curve
 from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism
@@ -42,7 +42,7 @@ def over(table: EmbeddingTable, mechanism: WordMechanism, draws: int = DRAWS) ->
 
 def eta_for(found: Curve, share: float) -> float:
     """The largest η at which this share of the words is replaced in the mean."""
-    return found.largest(lambda eta: float(found.shares(eta).mean()) >= share)
+    return largest(lambda eta: float(found.shares(eta).mean()) >= share, found.etas)
 
 
 def altered(table: EmbeddingTable, vectors: np.ndarray) -> EmbeddingTable:
