@@ -11,8 +11,7 @@ from great_expectations import expectations as gxe
 
 from rapt import params, paths
 from rapt.grid import CLEAN, releases, synthetic
-from rapt.measures.gate import checked
-from rapt.measures.gate_checks import CheckedRelease
+from rapt.measures.gate import CheckedRelease, checked
 from rapt.measures.originals import Originals, originals
 from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters

@@ -67,7 +67,6 @@ ELSEWHERE = {
     "rapt/attacks/candidates.py": "tests/attacks/test_membership.py",
     # What stages do with files, which their tests lay.
     "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
-    "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
     "rapt/reporting/rows.py": "tests/reporting/test_tables.py",

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt.measures import gate_checks
+from rapt.measures import gate as gate_checks
 from rapt.measures.originals import SPLITS, originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
