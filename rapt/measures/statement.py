@@ -69,6 +69,7 @@ def statement(
     protection = claim.kind if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
+    of_entities = facts.get("protect") == "entities"
     if not of_words:
         facts["releases"] = privatizer.releases.name
     return facts | {
@@ -88,7 +89,7 @@ def statement(
         }
         if protected and claim.proof
         else None,
-        "guarantee": _within(facts)
+        "guarantee": ("Of entities and their mentions: " if of_entities else "")
         + guarantee(privatizer, eta)
         + (LABELS.format(epsilon=labels_drawn.epsilon) if labels_drawn else "")
         if protected
@@ -203,9 +204,10 @@ def plain_words(content: Mapping[str, Any]) -> str:
 def _of_words(content: Mapping[str, Any]) -> list[str]:
     """Say how many words there are, and what became of them."""
     categories, counts = content["categories"], content["words"]
+    shared = counts["shared"]
     total = (
         counts["noise"]
-        + counts["shared"]
+        + shared
         + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
     )
     whole = "those of entities" if content.get("protect") == "entities" else "all of them"
@@ -214,7 +216,7 @@ def _of_words(content: Mapping[str, Any]) -> list[str]:
         f"{content['documents']} documents with {total} words were privatized by "
         f"{content['mechanism']} at eta {content['eta']}.",
         f"{counts['noise']} words got noise: {scope}.",
-        *_shared(counts["shared"]),
+        *([f"{shared} more were released as the same word before them."] if shared else []),
         f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
         f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
         *_of_names(content.get("names")),
@@ -269,14 +271,6 @@ def _of_names(names: Mapping[str, Any] | None) -> list[str]:
         f"placeholders, {names['verbatim']} stand as they were, {names['noise']} got noise. Of "
         f"those with noise about {names['unchanged']:.0%} stand as they were, too, by chance."
     ]
-
-
-def _shared(count: int) -> list[str]:
-    return [f"{count} more were released as the same word before them."] if count else []
-
-
-def _within(facts: Mapping[str, Any]) -> str:
-    return "Of entities and their mentions: " if facts.get("protect") == "entities" else ""
 
 
 def is_weak(content: Mapping[str, Any]) -> bool:
