@@ -86,6 +86,12 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def swept(params: Params, **changes: object) -> Params:
+    """Params with another sweep."""
+    sweep = params.sweep.model_copy(update=changes)
+    return params.model_copy(update={"sweep": sweep})
+
+
 def planned(params: Params, cell: str) -> PlannedCell:
     return next(c for c in plan(params) if c.cell == cell)
 

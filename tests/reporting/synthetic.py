@@ -32,6 +32,10 @@ from rapt.utils import files
 from tests.conftest import ROOT
 
 SEEDS = 2
+# The shares of the test texts that models are right about: of these releases none is better than
+# sending nothing, and of those PCT2T's is.
+NONE_PAYS = {LOCAL: 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
+ONE_PAYS = NONE_PAYS | {"pct2t": 0.9, CLEAN: 0.95}
 
 
 def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> Params:

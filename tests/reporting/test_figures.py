@@ -15,7 +15,6 @@ from rapt.reporting.figures import accuracies, figures, settings
 from rapt.reporting.page import render
 from rapt.results import reader
 from rapt.utils import files
-from tests.conftest import ROOT
 from tests.reporting import synthetic
 from tests.reporting.conftest import page, planned
 
@@ -76,9 +75,7 @@ def test_no_hidden_states_leave_no_section(whole: Params) -> None:
     assert 'id="layers"' not in paths.REPORT.read_text()
 
 
-def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
+def _of_preset(name: str) -> Params:
     Path("params.yaml").write_text(presets.text(name), encoding="utf-8")
     p = load()
     for cell in plan(p):
@@ -86,10 +83,8 @@ def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Para
     return p
 
 
-def test_the_figures_of_a_study_are_drawn_over_its_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    p = _of_preset("study-length", tmp_path, monkeypatch)
+def test_the_figures_of_a_study_are_drawn_over_its_settings(folder: Path) -> None:
+    p = _of_preset("study-length")
     (drawn,) = settings(reader.load(p))
     synthetic.write_predictions(p, {"local": 0.7, "rapt": 0.8, "pct2t": 0.8})
     assert [f.rows for f in settings(reader.load(p))] == [drawn.rows]  # without the local model's
@@ -99,10 +94,8 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
     assert f'<figure id="{drawn.name}">' in render(reader.load(p), [drawn])
 
 
-def test_categories_are_drawn_without_broken_attacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    p = _of_preset("attacks-categories", tmp_path, monkeypatch)
+def test_categories_are_drawn_without_broken_attacks(folder: Path) -> None:
+    p = _of_preset("attacks-categories")
 
     def drawn() -> list[Figure]:
         return [f for f in settings(reader.load(p)) if "nearest-movies" in f.name]

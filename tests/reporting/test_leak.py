@@ -35,8 +35,7 @@ def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
 ) -> None:
     """Its release pays. Word by word it looks sound; the trained attack reads what it keeps."""
     p = synthetic.write(folder, _shortened)
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
-    synthetic.write_predictions(p, shares)
+    synthetic.write_predictions(p, synthetic.ONE_PAYS)
     known = uniform(table, kept=10)
     assert known.privatizer
     victims = [random_texts(table, 200, 1 + k) for k in range(synthetic.SEEDS)]

@@ -18,7 +18,7 @@ from rapt.reporting.summary import print_results
 from rapt.results import reader
 from rapt.utils import files
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, planned, rows
+from tests.reporting.conftest import Page, make, planned, rows, swept
 
 
 @pytest.mark.slow
@@ -28,10 +28,8 @@ def test_a_sample_and_the_cheap_tuner_are_told(experiment: Params) -> None:
     files.write_json(gate, files.read_json(gate) | {"dropped": {"not drawn": 0}})
     told = dict(headline(reader.load(experiment)))["What ran"]
     assert told.endswith(" a cell. A sample of the rows: 1,400 of the 5,722 of movies.")
-    narrow = {"tuners": [], "tune_at": [], "probes": ["linear-probe"]}
-    sweep = experiment.sweep.model_copy(update=narrow)
-    results = reader.load(experiment.model_copy(update={"sweep": sweep}))
-    told = dict(headline(results))["What ran"]
+    narrow = swept(experiment, tuners=[], tune_at=[], probes=["linear-probe"])
+    told = dict(headline(reader.load(narrow)))["What ran"]
     assert told.endswith(" of movies. Only the cheap tuner ran.")
 
 
@@ -95,8 +93,7 @@ def test_no_figure_shows_an_attack_that_does_not_work(experiment: Params) -> Non
     [(0.71, "Send nothing. A local model reaches"), (0.9, "Send none of these releases.")],
 )
 def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, expected: str) -> None:
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: clean}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.NONE_PAYS | {CLEAN: clean})
     said = dict(headline(reader.load(experiment)))["Advice"]
     assert said.startswith(expected)
     worth = re.search(
@@ -159,8 +156,7 @@ def test_the_advice_reads_clean_text_by_every_tuner() -> None:
 @pytest.mark.parametrize(("read", "leaks"), [(0.9, False), (0.98, True)])
 def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, attack: str) -> None:
     """More is read than the channel of single words tells: 95 % in these cells."""
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.ONE_PAYS)
     for eta in experiment.sweep.etas:
         synthetic.recover(planned(experiment, f"{attack}-movies-pct2t-{eta}"), read)
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
@@ -170,8 +166,7 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
 
 def test_the_strongest_attack_reads_words_or_links_texts(experiment: Params) -> None:
     """In the advice and beside each release; the words that are sent as they are stay beside it."""
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.ONE_PAYS)
     results = reader.load(experiment)
     rows = [row for row in utility_table.utility(results) if row.on_grid]
     words = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]

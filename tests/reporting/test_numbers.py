@@ -1,8 +1,5 @@
 """The report, `dvc metrics`, `dvc plots` and MLflow show the same numbers under the same names."""
 
-import csv
-from pathlib import Path
-
 import pytest
 from ruamel.yaml import YAML
 
@@ -12,12 +9,9 @@ from rapt.reporting.figures import CLEAN_TEXT, figures
 from rapt.results import reader
 from rapt.utils import files
 from tests.conftest import ROOT
+from tests.reporting.conftest import rows
 
 METRIC = {"utility": "accuracy", "privacy": "empirical_privacy"}
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(Path(name).read_text().splitlines()))
 
 
 def test_mlflow_has_every_metric_of_dvc(whole: Params) -> None:

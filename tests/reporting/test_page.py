@@ -20,7 +20,7 @@ from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.conftest import ROOT
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, page, planned, table
+from tests.reporting.conftest import Page, page, planned, swept, table
 
 PROSE = runpy.run_path(str(ROOT / "docs/prose.py"))
 
@@ -45,8 +45,7 @@ def test_the_strongest_attack_is_one_that_works(experiment: Params) -> None:
     synthetic.break_attack(clean)
     found = strongest()
     assert found and found.attack == "bayes"  # which needs no clean text to be shown to work
-    none = experiment.sweep.model_copy(update={"channel_inversions": []})
-    alone = experiment.model_copy(update={"sweep": none})
+    alone = swept(experiment, channel_inversions=[])
     assert strongest(alone) is None
     clean.path.unlink()
     assert strongest(alone) is None

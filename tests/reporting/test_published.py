@@ -13,8 +13,10 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import published
 from rapt.results import reader
+from rapt.results.cells import summary
 from tests.conftest import ROOT
 from tests.reporting import synthetic
+from tests.reporting.conftest import swept
 
 EDGE = {
     "machine": {"cores": 2, "cpu": "a processor"},
@@ -48,8 +50,7 @@ def planned(preset: str) -> Params:
 def write(p: Params, kind: str, name: str, **means: float) -> None:
     cell = next(c for c in plan(p) if (c.kind, c.cell) == (kind, name))
     metrics = {
-        metric.replace("not_seen", "not-seen"): {"mean": mean, "sd": None, "n": 1}
-        for metric, mean in means.items()
+        name.replace("not_seen", "not-seen"): summary([mean]) for name, mean in means.items()
     }
     synthetic.write_cell(cell, metrics=metrics)
 
@@ -97,8 +98,7 @@ def test_another_setting_is_for_orientation_at_the_eta_that_replaces_as_many_wor
 
 def test_the_nearest_number_is_of_the_same_task_if_there_is_one(folder: Path) -> None:
     p = planned("paper-nlu-bert")
-    sweep = {"train": ["sst2", "qqp"], "methods": ["t2t"], "etas": ["60"], "tune_at": ["60"]}
-    p = p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)})
+    p = swept(p, train=["sst2", "qqp"], methods=["t2t"], etas=["60"], tune_at=["60"])
     for cell in plan(p):
         if cell.kind == "train" and cell.factors["tuner"] == "lora":
             synthetic.write_cell(cell)

@@ -15,6 +15,7 @@ from rapt.reporting.page import render
 from rapt.reporting.summary import as_json, print_results
 from rapt.reporting.text import eta_text, percent
 from rapt.results import reader
+from rapt.results.cells import summary
 from tests.reporting import synthetic
 
 
@@ -30,8 +31,7 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
 def test_the_advice_is_the_last_line(
     experiment: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rights = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.6, "clean": 0.95}
-    synthetic.write_predictions(experiment, rights)
+    synthetic.write_predictions(experiment, synthetic.ONE_PAYS)
     print_results(experiment)
     assert capsys.readouterr().out.splitlines()[-1].startswith("Advice: A release pays: pct2t")
 
@@ -42,12 +42,9 @@ def test_questions_have_exact_match_and_chance(
     p = synthetic.write(folder)
     for cell in plan(p):
         if cell.kind == "train":
-            metrics = {"accuracy": {"mean": 0.3}, "exact_match": {"mean": 0.218}}
-            more = {"sd": None, "n": 1}
-            metrics = {name: value | more for name, value in metrics.items()}
-            synthetic.write_cell(
-                cell, metrics=metrics, baselines={"majority": 0.27, "chance": 0.25}
-            )
+            metrics = {"accuracy": summary([0.3]), "exact_match": summary([0.218])}
+            baselines = {"majority": 0.27, "chance": 0.25}
+            synthetic.write_cell(cell, metrics=metrics, baselines=baselines)
     print_results(p)
     out = capsys.readouterr().out
     assert "unprotected 30.0, exact match 21.8; chance 25.0)" in out
@@ -63,8 +60,7 @@ def test_programs_get_the_rows_of_the_tables(whole: Params) -> None:
 
 
 def test_programs_get_the_page_s_first_screen(experiment: Params) -> None:
-    rights = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.6, "clean": 0.95}
-    synthetic.write_predictions(experiment, rights)
+    synthetic.write_predictions(experiment, synthetic.ONE_PAYS)
     html = render(reader.load(experiment), [])
     found = json.loads(json.dumps(as_json(experiment)))
     assert html.index(f"<dd>{escape(found['advice'])}</dd>") < html.index("<main")

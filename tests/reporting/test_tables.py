@@ -17,7 +17,7 @@ from rapt.results import reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.reporting import synthetic
-from tests.reporting.conftest import page, planned, rows, table
+from tests.reporting.conftest import page, planned, rows, swept, table
 
 
 def test_rows_are_computed_once_for_the_same_results(whole: Params) -> None:
@@ -193,8 +193,7 @@ def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params)
 def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     experiment: Params,
 ) -> None:
-    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
-    p = experiment.model_copy(update={"sweep": every})
+    p = swept(experiment, attacked=["t2t", "pct2t", "rapt"])
 
     def row() -> Row:
         (found,) = (
@@ -210,8 +209,7 @@ def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
 
 
 def test_attacks_that_have_not_run_are_each_run_by_its_own_command(experiment: Params) -> None:
-    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
-    p = experiment.model_copy(update={"sweep": every})
+    p = swept(experiment, attacked=["t2t", "pct2t", "rapt"])
     planned(p, "nearest-movies-pct2t-75").path.unlink()
     for row in tables.privacy(reader.load(p)):
         if (row.attack, row.task, row.eta) == ("nearest", "movies", "75"):

@@ -44,8 +44,7 @@ def test_releases_are_compared_with_sending_nothing(
     experiment: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """T2T is worse, and costs nothing beside the local model; PCT2T pays; RAPT is as good."""
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.71, CLEAN: 0.95}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.ONE_PAYS | {"rapt": 0.71})
     text = page(experiment).text
     own = [r for r in table(experiment, "utility") if (r["kind"], r["eta"]) == ("train", "75")]
     verdicts = {(r["method"], r["with_local"]): _against(r) for r in own}
@@ -70,8 +69,7 @@ def _against(row: dict[str, str]) -> str:
 
 def test_answers_about_other_texts_are_not_compared(experiment: Params) -> None:
     """After an interruption the local model's may be of the rows of an earlier seed."""
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.NONE_PAYS)
     path = paths.predictions("local", "movies")
     local = predictions.read(path)
     for labels in (1 - local["test"].labels, local["test"].labels[:-1]):
@@ -87,8 +85,7 @@ def test_answers_about_other_texts_are_not_compared(experiment: Params) -> None:
 def test_a_provider_with_public_labels_stands_beside_the_tuned_ones(empty: Path) -> None:
     """Its best release is as good as a local model of 100 labels, and in the advice."""
     p = synthetic.write(empty, add_public_labels)
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
-    synthetic.write_predictions(p, shares)
+    synthetic.write_predictions(p, synthetic.NONE_PAYS)
     by_labels = {"accuracy_with_25": 0.6, "accuracy_with_100": 0.65, "accuracy": 0.7}
     for cell in reader.planned(p):
         metrics = {"accuracy": 0.65 if cell.cell == "movies/pct2t-75" else 0.55}
@@ -138,8 +135,7 @@ def test_a_model_that_was_tuned_privately_at_home_is_told_apart(
     """It is not called unprotected, and it is no release."""
     counts = {"text": {}, FOUND: {"words_found": 50}}.get(unit, {f"{unit}s": 50})
     training = {"epsilon": 3.0, "delta": 1e-5} | counts
-    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
-    synthetic.write_predictions(experiment, shares)
+    synthetic.write_predictions(experiment, synthetic.NONE_PAYS)
     for cell in plan(experiment):
         if cell.kind == "train" and cell.factors["method"] == CLEAN:
             synthetic.write_cell(cell, training=training)

@@ -7,7 +7,7 @@ import pytest
 from rapt import paths
 from rapt.params import Params
 from rapt.utils import files
-from tests.reporting.conftest import Page, page, rows, table
+from tests.reporting.conftest import Page, page, rows, swept, table
 
 
 def test_deniability_and_geometry_are_shown(whole: Params) -> None:
@@ -44,7 +44,6 @@ def test_a_calibration_is_listed_by_its_eta(experiment: Params) -> None:
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
-    none = experiment.sweep.model_copy(update={"channels": []})
-    p = experiment.model_copy(update={"sweep": none})
+    p = swept(experiment, channels=[])
     assert "The sweep names no channel" in page(p).text
     assert table(p, "channels") == []
