@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rapt.utils import files
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 
 SOURCE = "source.json"
 
@@ -160,11 +160,10 @@ def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
     except RaptError:
         raise
     except Exception as error:  # Tokenizers raises a bare Exception, each class something else
-        line = " ".join(str(error).split())
         raise RaptError(
-            f"model {folder}: got a tokenizer that cannot be loaded ({type(error).__name__}: "
-            f"{line}), expected a tokenizer.json that fits its tokenizer_config.json and the "
-            "model_type of config.json. Copy the tokenizer's files of the same model."
+            f"model {folder}: got a tokenizer that cannot be loaded ({described(error)}), expected "
+            "a tokenizer.json that fits its tokenizer_config.json and the model_type of "
+            "config.json. Copy the tokenizer's files of the same model."
         ) from error
     return found
 

@@ -10,7 +10,7 @@ from rapt.tuning.backbones import reads_alone, translated, translates, virtual_t
 from rapt.tuning.inputs import Split, collate
 from rapt.tuning.model import TaskModel
 from rapt.utils.device import out_of_memory
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 
 TOLERANCE = 3e-2  # of activations of about 1; bfloat16 has three digits, and long texts add up
 FOR_MOST = ("full", "linear-probe", "lora", "p-tuning", "prompt-tuning")
@@ -57,7 +57,7 @@ def _check(model: TaskModel, pad: int, longest: int) -> None:
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise
-        line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        line = described(error)
         if longest > LONG:
             _check(model, pad, LONG)  # which tells what fails, if not the length
             raise RaptError(

@@ -29,7 +29,7 @@ from rapt.tuning.config import Decoding, Sampling
 from rapt.tuning.inputs import NO_PLAIN, Batch, Split, as_spelled, collate, user_turn
 from rapt.tuning.model import TaskModel
 from rapt.utils.device import out_of_memory
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 from rapt.utils.progress import bar
 
 PROMPT = "\nText:"
@@ -154,12 +154,11 @@ def try_out(
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise
-        line = f"{type(error).__name__}: {' '.join(str(error).split())}"
         kind, beams = model.backbone.config.model_type, decoding.beams
         advice = "1, or another backbone" if beams > 1 else "a backbone that writes"
         raise RaptError(
-            f"decoding.beams: got {beams} for {kind}, which cannot write so ({line}), expected "
-            f"{advice}."
+            f"decoding.beams: got {beams} for {kind}, which cannot write so ({described(error)}), "
+            f"expected {advice}."
         ) from error
     finally:
         model.train(was_training)

@@ -26,6 +26,7 @@ from rapt.utils import files
 from tests import tiny
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
+from tests.tuning.conftest import STATEMENT
 from tests.tuning.conftest import backbone as backbone
 from tests.tuning.families import make
 
@@ -35,24 +36,8 @@ Rows = dict[str, Any]  # columns of a release
 
 def statement(folder: Path, **more: Any) -> dict[str, Any]:
     """Of a release by the table in `folder`."""
-    return {
-        "task": "films",
-        "method": "rapt",
-        "mechanism": "pct2t",
-        "parameters": {},
-        "categories": list(FOUR),
-        "eta": "0.1",
-        "embedding": "small",
-        "table_sha256": EmbeddingTable(folder).sha256,
-        "metric": "Euclidean distance of word embeddings",
-        "protection": "d_X-privacy",
-        "guarantee": "P[M(w)=y] <= …",
-        "not_covered": ["The tags."],
-        "kind": "classify",
-        "protect": "words",
-        "labels": ["no", "yes"],
-        **more,
-    }
+    own = {"categories": list(FOUR), "eta": "0.1", "embedding": "small"}
+    return STATEMENT | own | {"table_sha256": EmbeddingTable(folder).sha256} | more
 
 
 def write_release(
