@@ -11,8 +11,7 @@ from great_expectations import expectations as gxe
 
 from rapt import params, paths
 from rapt.grid import CLEAN, releases, synthetic
-from rapt.measures.gate import CheckedRelease, checked
-from rapt.measures.originals import Originals, originals
+from rapt.measures.gate import CheckedRelease, Originals, checked, originals
 from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.released import Released, Words

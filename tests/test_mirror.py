@@ -66,7 +66,6 @@ ELSEWHERE = {
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/candidates.py": "tests/attacks/test_membership.py",
     # What stages do with files, which their tests lay.
-    "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
     "rapt/reporting/rows.py": "tests/reporting/test_tables.py",

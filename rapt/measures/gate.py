@@ -10,8 +10,10 @@ for the audit to find.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,17 @@ import numpy as np
 import pyarrow as pa
 
 from rapt import paths
-from rapt.measures.originals import SPLITS, Originals
+from rapt.param_types import Protect
 from rapt.privacy import seeded
-from rapt.privacy.base import PreparedText
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.fates import NOISE
 from rapt.privacy.labels import RandomizedLabels
 from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released
+from rapt.privacy.streams import stream
 from rapt.results.gates import Finding, finding, report
+from rapt.text.mentions import PROTECTED
+from rapt.text.tagged import Tagged
 from rapt.utils import files
 from rapt.utils.progress import bar
 
@@ -41,6 +46,7 @@ NEAR = 1e-5
 # LEAST of them or more. A fault in 2 of a hundred texts, spread at random, is missed with
 # 0.98 to the power of LEAST: 2e-9.
 AGAIN, LEAST = 200_000, 1_000
+SPLITS = ("train", "test")
 Rows = list[dict[str, Any]]
 MADE = "those that seed, mechanism and eta of params.yaml make of the text"
 # What each flag says, and what is allowed.
@@ -56,6 +62,63 @@ FLAGS = {
     "segment": ("segments are made again", MADE),
     "plain": ("plain words are made again", "the sequence and the words that params.yaml makes"),
 }
+
+
+@dataclass
+class Originals:
+    """A task's tagged splits, and a mechanism at its η for them.
+
+    `protect` says which words of an example share their noise; None: each has its own.
+    """
+
+    privatizer: AnyPrivatizer[Any]
+    task: str
+    seed: int
+    protect: Protect | None = None
+
+    @cached_property
+    def tagged(self) -> dict[str, pa.Table]:
+        """The splits."""
+        folder = paths.tagged(self.task)
+        found = {split: files.read_parquet(folder / f"{split}.parquet") for split in SPLITS}
+        if self.protect is None:
+            return found
+        return {split: self._with_noise(table, self.protect) for split, table in found.items()}
+
+    @staticmethod
+    def _with_noise(tagged: pa.Table, protect: Protect) -> pa.Table:
+        """Decide anew which words share their noise, as the file may be wrong."""
+        columns = ("words", "pos", "space_after", "identifier", "segment")
+        noise = []
+        for *row, segment in seeded.rows_of(tagged, *columns):
+            both, source = Tagged(*row), segment.count(0)
+            parts = both.part(slice(0, source)), both.part(slice(source, None))
+            noise.append(PROTECTED[protect](*parts).noise)
+        at = tagged.column_names.index(seeded.NOISE)
+        return tagged.set_column(at, seeded.NOISE, pa.array(noise, pa.list_(pa.int32())))
+
+    @cached_property
+    def texts(self) -> dict[str, list[PreparedText]]:
+        """Each text of the splits as the privatizer prepares it."""
+        return {
+            split: list(seeded.prepared(self.privatizer, tagged))
+            for split, tagged in self.tagged.items()
+        }
+
+    def copy(self, k: int, split: str) -> list[PreparedText]:
+        """Each text of a split with the random stream that seed k's copy takes."""
+        ids = self.tagged[split]["example_id"].to_pylist()
+        return [
+            replace(text, stream=partial(stream, self.seed, k, self.task, example))
+            for text, example in zip(self.texts[split], ids, strict=True)
+        ]
+
+
+def originals(
+    embedding: str, law: str, task: str, seed: int, protect: Protect | None = None
+) -> Originals:
+    """Prepare the checks of releases of a task, by mechanism, categories and η as JSON (`law`)."""
+    return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed, protect)
 
 
 class CheckedRelease:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rapt.measures import gate as gate_checks
-from rapt.measures.originals import SPLITS, originals
+from rapt.measures.gate import SPLITS, originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import NOUNS, VERBS
