@@ -58,13 +58,10 @@ def spending(kind: type[Mechanism], factor: float) -> Mechanism:
 @pytest.mark.parametrize(
     ("kind", "factor"),
     [
-        (T2T, 1.4),
-        (T2T, 1.2),
         (T2T, 1.01),
         (T2T, 0.9),
         (Mahalanobis, 1.2),
         (Vickrey, 1.2),
-        (SanText, 1.5),
         (SanText, 1.05),
         (MECHANISMS["tem"], 1.2),
         (MECHANISMS["santext-plus"], 1.2),
