@@ -66,9 +66,13 @@ FLAGS = {
 
 @dataclass
 class Originals:
-    """A task's tagged splits, and a mechanism at its η for them.
+    """A task's tagged splits, and a mechanism for them.
 
-    `protect` says which words of an example share their noise; None: each has its own.
+    Attributes:
+        privatizer: of the mechanism at its η.
+        task: name of the task.
+        seed: the experiment's seed.
+        protect: which words of an example share their noise; None: each has its own.
     """
 
     privatizer: AnyPrivatizer[Any]
@@ -117,7 +121,15 @@ class Originals:
 def originals(
     embedding: str, law: str, task: str, seed: int, protect: Protect | None = None
 ) -> Originals:
-    """Prepare the checks of releases of a task, by mechanism, categories and η as JSON (`law`)."""
+    """Prepare the checks of releases of a task.
+
+    Args:
+        embedding: name of the table.
+        law: mechanism, categories and η of the releases, as JSON.
+        task: name of the task.
+        seed: the experiment's.
+        protect: as in `Originals`.
+    """
     return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed, protect)
 
 
