@@ -98,31 +98,19 @@ RELEASES = {
 
 
 def noise_of(change: Callable) -> type[Privatizer]:
-    """A privatizer whose noise is changed word by word, after it was drawn."""
+    """A privatizer whose noise is changed word by word, after it was drawn, text by text."""
 
     class Changed(Privatizer):
         def _replace(self, words, vectors, sources, batch):
-            real, mechanism = type(self.mechanism), self.mechanism
+            mechanism, table, texts = self.mechanism, self.table, iter(batch)
 
-            class Drawing(real):
-                claim = real.claim
+            class Drawing(type(mechanism)):
+                claim = mechanism.claim
 
                 def draw(self, rng, n, dimension):
-                    drawn = mechanism.draw(rng, n, dimension)
-                    return change(drawn, self.text, table)
+                    return change(mechanism.draw(rng, n, dimension), next(texts).words, table)
 
-            table, drawing = self.table, Drawing()
-            texts = iter(batch)
-
-            class Ordered(Drawing):
-                claim = real.claim
-
-                @property
-                def text(self):
-                    return next(texts).words
-
-            self.mechanism = Ordered()
-            del drawing
+            self.mechanism = Drawing()
             try:
                 super()._replace(words, vectors, sources, batch)
             finally:
