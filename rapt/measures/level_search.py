@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def at_levels(
                 table, made, categories, words=size.words, draws=size.draws, seed=seed
             )
         )
-        measured = cache(partial(_linked, linked, anywhere, seed))
+        measured = cache(lambda eta, anywhere=anywhere: linked(anywhere.at(eta), seed))
         for given in levels:
             wanted = level(given)
             assert wanted
@@ -169,10 +169,6 @@ def recovered(curve: TextCurve, privatizer: Privatizer, seed: int) -> Share:
     shares = np.bincount(victims.row, right, minlength=len(rows)) / VICTIMS
     hidden = curve.shares(1 - shares, VICTIMS).protected
     return Share(1 - hidden.value, 1 - hidden.high, 1 - hidden.low)
-
-
-def _linked(linked: Linked, anywhere: AnyPrivatizer[Any], seed: int, eta: float) -> Share:
-    return linked(anywhere.at(eta), seed)
 
 
 def eta_for_linked(at: Callable[[float], Share], share: float) -> Found | None:

@@ -117,7 +117,8 @@ class Counts:
         self.add_fates(word.fate for word in words)
         self.replaced += sum(word.fate == NOISE and not _is_same(word) for word in words)
         self.unchanged += sum(
-            any(map(_is_word, text)) and all(map(_is_same, text)) for text in document
+            any(any(map(str.isalnum, word.original)) for word in text) and all(map(_is_same, text))
+            for text in document
         )
         for word in words:
             if word.is_name:
@@ -157,10 +158,6 @@ class Counts:
 
 
 COUNTS = TypeAdapter(Counts)
-
-
-def _is_word(word: Word) -> bool:
-    return any(map(str.isalnum, word.original))
 
 
 def _is_same(word: Word) -> bool:

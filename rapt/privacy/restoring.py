@@ -69,11 +69,8 @@ class Map:
         """Put the originals in the place of what was released for them, the longest forms first."""
         if not self.originals:
             return text
-        return self._pattern.sub(self._original, text)
-
-    def _original(self, match: re.Match[str]) -> str:
-        assert match.lastindex
-        return self.originals[self._forms[match.lastindex - 1]][0]
+        first = [self.originals[form][0] for form in self._forms]
+        return self._pattern.sub(lambda match: first[(match.lastindex or 0) - 1], text)
 
 
 def _pattern(form: Sequence[str]) -> str:

@@ -34,13 +34,6 @@ INTEGER, FRACTION = 5, 5  # bits of a coordinate beside its sign
 BITS = 1 + INTEGER + FRACTION
 
 
-def within_0_and_1(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Stretch each vector's coordinates to [0, 1]; 0 where all are equal."""
-    low = vectors.min(axis=1, keepdims=True)
-    width = vectors.max(axis=1, keepdims=True) - low
-    return np.asarray((vectors - low) / np.where(width > 0, width, 1))
-
-
 def _dimensions(_: object, space: Space, one: Vectors, other: Vectors) -> Distances:
     """The number of coordinates: each of them may differ by 1."""
     return of_texts(_, space, one, other) * one.shape[1]
@@ -71,8 +64,10 @@ class InACube(LaplaceText):
     """A vector with coordinates from 0 to 1 and noise of scale 1, as if two were 1 apart in L1."""
 
     def normalized(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """To coordinates from 0 to 1."""
-        return within_0_and_1(vectors)
+        """Stretch each vector's coordinates to [0, 1]; 0 where all are equal."""
+        low = vectors.min(axis=1, keepdims=True)
+        width = vectors.max(axis=1, keepdims=True) - low
+        return np.asarray((vectors - low) / np.where(width > 0, width, 1))
 
 
 @dataclass(frozen=True)
