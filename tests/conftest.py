@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -125,6 +126,13 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's own ledger, and from the flow that may have started them."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path.with_name(f"{tmp_path.name}-data-home")))
     monkeypatch.delenv("RAPT_HOME", raising=False)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 600) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from rapt import grid, params, paths, presets
+from rapt import grid, params, paths
 from tests.conftest import ROOT
 from tests.every_section import add_public_labels
 from tests.test_grid import FILLED, content
@@ -112,24 +112,17 @@ def compare(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_dvc_has_the_stages_and_the_outs_of_a_preset(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = presets.text(name)
-    monkeypatch.chdir(tmp_path)
-    compare(text)
+def test_dvc_has_the_stages_and_the_outs_of_a_preset(name: str, empty: Path) -> None:
+    compare((ROOT / f"presets/{name}.yaml").read_text(encoding="utf-8"))
 
 
-def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(empty: Path) -> None:
     given: Any = content(**FILLED)
     # What is written goes with none of some other lists; a preset has it.
     assert all(names for key, names in given["sweep"].items() if key != "score"), "fill every list"
     add_public_labels(given)
     text = io.StringIO()
     YAML().dump(given, text)
-    monkeypatch.chdir(tmp_path)
     compare(text.getvalue())
 
 

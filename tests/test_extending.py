@@ -114,9 +114,8 @@ def test_mistakes_in_the_entries_are_one_line(
 
 
 def test_the_commands_of_the_page_run(
-    tmp_path: Path, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+    empty: Path, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     Path("notes.txt").write_text("nouna verba nounb\n" * 20)
     printed = {}

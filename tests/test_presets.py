@@ -202,9 +202,8 @@ def test_presets_are_in_the_project_s_folder(empty: Path) -> None:
         presets.names()
 
 
-def test_an_edited_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "presets").symlink_to(ROOT / "presets")
-    monkeypatch.chdir(tmp_path)
+def test_an_edited_file_is_not_replaced(empty: Path) -> None:
+    Path("presets").symlink_to(ROOT / "presets")
     path = Path("params.yaml")
     for name in ("demo", "paper-qu", "study-length"):  # not there; then each a preset as it was
         presets.write(name, overwrite=False)
@@ -218,4 +217,4 @@ def test_an_edited_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
     assert path.read_text() == edited
     presets.write("demo", overwrite=True)
     assert path.read_text() == presets.text("demo")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["params.yaml", "presets"]
+    assert sorted(p.name for p in empty.iterdir()) == ["params.yaml", "presets"]

@@ -23,8 +23,9 @@ import pytest
 
 from pipelines import dvc_api, server
 from pipelines.slots import INTERRUPTED
+from tests.conftest import wait_until
 from tests.pipelines.conftest import FILES, PATIENCE, Toy, make
-from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
+from tests.pipelines.test_reproduce import EVERY_STAGE, alive
 from tests.reporting import synthetic, test_mlflow_mirror
 
 pytestmark = pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from pipelines.remote import WARNING
+from tests.conftest import wait_until
 from tests.pipelines.conftest import PATIENCE
 from tests.pipelines.machines import (
     CELLS,
@@ -22,7 +23,6 @@ from tests.pipelines.machines import (
 )
 from tests.pipelines.machines import machines as machines
 from tests.pipelines.machines import pool as pool
-from tests.pipelines.test_reproduce import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,11 @@ import pytest
 from prefect import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from tests.conftest import wait_until
 from tests.pipelines.conftest import PATIENCE, SIDES, make
 from tests.pipelines.machines import EVERY_STAGE, PROVIDER, Machines, kill, started
 from tests.pipelines.machines import pool as pool
-from tests.pipelines.test_reproduce import alive, wait_until
+from tests.pipelines.test_reproduce import alive
 
 pytestmark = pytest.mark.slow
 

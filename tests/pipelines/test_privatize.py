@@ -21,9 +21,8 @@ from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, wait_until
 from tests.pipelines.conftest import PATIENCE
-from tests.pipelines.test_reproduce import wait_until
 from tests.release.test_pool import NAMES, SECRET, content, write
 
 FLOW = (sys.executable, "-m", "pipelines.privatize")

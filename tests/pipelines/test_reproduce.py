@@ -5,24 +5,17 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.conftest import wait_until
 from tests.pipelines.conftest import PATIENCE, Toy, make
 
 pytestmark = pytest.mark.slow
 
 EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 def alive(pid: int) -> bool:

@@ -13,9 +13,8 @@ from prefect.settings import PREFECT_API_URL, Profile, temporary_settings
 
 from pipelines import server
 from rapt.utils.errors import RaptError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, wait_until
 from tests.pipelines.conftest import PATIENCE
-from tests.pipelines.test_reproduce import wait_until
 
 
 @pytest.mark.slow

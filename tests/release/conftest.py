@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.utils import files
 
@@ -23,6 +25,41 @@ VOCABULARY = {
     "X": ["etc", "oh"],
 }
 FOUR = ("noun", "verb", "pronoun", "preposition")
+SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"  # 9 words get noise
+
+
+class Stopped(Exception):
+    """What ends a run as if it were killed."""
+
+
+def interrupt(job: Job, privatizer: TextPrivatizer, chunks: int) -> Job:
+    """Run it until so many chunks are released."""
+    released, calls = privatizer.release, iter(range(chunks))
+
+    def some(*args: object, **rest: object) -> object:
+        if next(calls, None) is None:
+            raise Stopped
+        return released(*args, **rest)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(privatizer, "release", some)
+        job.run(privatizer)
+    return job
+
+
+def left() -> set[str]:
+    """What lies in the working folder."""
+    return {path.name for path in Path().iterdir()}
+
+
+def restored(texts: list[str], entries: Path) -> set[str]:
+    """The texts of a release with the words that its map has for theirs."""
+    words = [text.split() for text in texts]
+    for line in entries.read_text().splitlines():
+        entry = json.loads(line)
+        assert words[entry["document"]][entry["word"]] == entry["released"]
+        words[entry["document"]][entry["word"]] = entry["original"]
+    return {" ".join(text) for text in words}
 
 
 @pytest.fixture(scope="session")

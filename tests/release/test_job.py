@@ -5,7 +5,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 
 from rapt.data.config import Format
 from rapt.release import formats
@@ -22,9 +23,8 @@ from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
-from tests.release.conftest import FOUR
+from tests.release.conftest import FOUR, SENTENCE, Stopped, interrupt, left, restored
 
-SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"
 KEPT = ["and", "the", "a", "great", "<number>", "!"]
 HEAD = "id,text\n"
 PARTS = "out.csv.parts/files/in.csv.parts"
@@ -54,10 +54,6 @@ def is_complete(count: int) -> bool:
     kept = [[w for w in line.split(",", 1)[1].split() if w in KEPT] for line in lines[1:]]
     ids = [line.split(",")[0] for line in lines[1:]]
     return ids == [str(i) for i in range(count)] and all(k[-1] == "!" for k in kept)
-
-
-def left() -> set[str]:
-    return {path.name for path in Path().iterdir()}
 
 
 def test_a_release_has_its_statement_beside_it(pct2t: TextPrivatizer) -> None:
@@ -95,11 +91,8 @@ def test_a_map_restores_the_words_and_is_private(
     written = os.open
 
     def noted(path: str, flags: int, mode: int = 0o777, **rest: int) -> int:
-        if (
-            Path(path).name.startswith(("map", "0"))
-            and "map" in Path(path).parts[0]
-            and flags & os.O_CREAT
-        ):
+        of_map = Path(path).name.startswith(("map", "0")) and "map" in Path(path).parts[0]
+        if of_map and flags & os.O_CREAT:
             modes.add(mode)
         return written(path, flags, mode, **rest)
 
@@ -109,12 +102,7 @@ def test_a_map_restores_the_words_and_is_private(
     assert stat.S_IMODE(Path("map.jsonl").stat().st_mode) == 0o600
     assert "map.jsonl.parts" not in left()
     texts = [line.split(",", 1)[1] for line in Path("out.csv").read_text().splitlines()[1:]]
-    words = [text.strip('"').split() for text in texts]
-    for line in Path("map.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        assert words[entry["document"]][entry["word"]] == entry["released"]
-        words[entry["document"]][entry["word"]] = entry["original"]
-    assert {" ".join(text) for text in words} == {SENTENCE}
+    assert restored([text.strip('"') for text in texts], Path("map.jsonl")) == {SENTENCE}
 
 
 def test_no_original_stands_where_the_release_is_made(pct2t: TextPrivatizer) -> None:
@@ -135,34 +123,8 @@ def test_no_original_stands_where_the_release_is_made(pct2t: TextPrivatizer) -> 
     assert stat.S_IMODE(Path("vault/map.jsonl.parts").stat().st_mode) == 0o700
 
 
-class Stopped(Exception):
-    pass
-
-
-@pytest.fixture
-def interrupted(pct2t: TextPrivatizer) -> Iterator[Callable[[int], Job]]:
-    def run(parts: int) -> Job:
-        made = given()
-        released = pct2t.release
-        calls = iter(range(parts))
-
-        def some(*args: object, **rest: object) -> object:
-            if next(calls, None) is None:
-                raise Stopped
-            return released(*args, **rest)  # type: ignore[arg-type]
-
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-            patch.setattr(pct2t, "release", some)
-            made.run(pct2t)
-        return made
-
-    yield run
-
-
-def test_an_interrupted_run_goes_on(
-    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
-) -> None:
-    made = interrupted(2)
+def test_an_interrupted_run_goes_on(pct2t: TextPrivatizer) -> None:
+    made = interrupt(given(), pct2t, 2)
     assert not Path("out.csv").exists()
     begun = [Path(f"{PARTS}/00000{i}").read_text() for i in range(2)]
     made.check()
@@ -172,10 +134,8 @@ def test_an_interrupted_run_goes_on(
     assert json.loads(Path("out.csv.privacy.json").read_text())["words"]["noise"] == 20 * 9
 
 
-def test_a_run_does_not_go_on_with_another_input(
-    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
-) -> None:
-    made = interrupted(2)
+def test_a_run_does_not_go_on_with_another_input(pct2t: TextPrivatizer) -> None:
+    made = interrupt(given(), pct2t, 2)
     Path("in.csv").write_text(rows(20).replace("Bob", "Eve", 1))
     with pytest.raises(RaptError, match=r"^out.csv.parts: got another input,"):
         made.run(pct2t)
@@ -185,9 +145,9 @@ def test_a_run_does_not_go_on_with_another_input(
 
 
 def test_a_run_does_not_go_on_with_other_options(
-    interrupted: Callable[[int], Job], make: Callable[..., TextPrivatizer]
+    pct2t: TextPrivatizer, make: Callable[..., TextPrivatizer]
 ) -> None:
-    made = interrupted(2)
+    made = interrupt(given(), pct2t, 2)
     with pytest.raises(RaptError, match="got another eta, keep_spacing,"):
         made.run(make(eta=0.2, categories=FOUR, keep_spacing=True))
 
@@ -233,12 +193,8 @@ def test_an_error_in_the_first_part_leaves_no_original(
     assert left() == {"in.csv"}
 
 
-def test_two_runs_do_not_write_one_file(
-    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
-) -> None:
-    from filelock import FileLock
-
-    made = interrupted(1)
+def test_two_runs_do_not_write_one_file(pct2t: TextPrivatizer) -> None:
+    made = interrupt(given(), pct2t, 1)
     with (
         FileLock("out.csv.parts/lock"),
         pytest.raises(RaptError, match="got another run that writes it"),
@@ -361,10 +317,7 @@ def test_a_file_is_read_at_most_twice(
     monkeypatch.setattr(formats, "CHUNK", 50_000)
     monkeypatch.setattr(pct2t, "release", lambda texts, *names, **how: [[] for _ in texts])
     path = Path(f"in.{kind}")
-    for out, rows in (
-        ("first", 10),
-        ("out", 15_000),
-    ):  # what is imported meanwhile is no part of it
+    for out, rows in (("first", 10), ("out", 15_000)):  # what is imported meanwhile is no part
         numbers = np.random.default_rng(0).integers(10**12, size=(rows, 4)).tolist()
         texts = [" ".join(map(str, some)) for some in numbers]
         if kind == "parquet":

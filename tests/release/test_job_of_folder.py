@@ -15,9 +15,8 @@ from rapt.release.ledger import OverBudget
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
-from tests.release.conftest import FOUR
+from tests.release.conftest import FOUR, SENTENCE, Stopped, interrupt, left, restored
 
-SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"  # 9 words get noise
 ROWS = {"a.parquet": 20, "b.parquet": 12, "c.pq": 1}
 NAMES = sorted(ROWS)
 
@@ -54,10 +53,6 @@ def texts(out: str = "out") -> dict[str, list[str]]:
 
 def content(out: str = "out") -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(out).iterdir()}
-
-
-def left() -> set[str]:
-    return {path.name for path in Path().iterdir()}
 
 
 def test_every_file_becomes_one_of_the_same_name_and_all_have_one_statement(
@@ -121,28 +116,10 @@ def test_equal_texts_get_noise_of_their_own(seeded: TextPrivatizer) -> None:
     assert len(set(released)) == len(released) == 33
 
 
-class Stopped(Exception):
-    pass
-
-
-def interrupted(privatizer: TextPrivatizer, chunks: int, **options: object) -> None:
-    """A run that ends, as if it were killed, after some chunks: file a has 5, b has 3."""
-    released, calls = privatizer.release, iter(range(chunks))
-
-    def some(*args: object, **rest: object) -> object:
-        if next(calls, None) is None:
-            raise Stopped
-        return released(*args, **rest)  # type: ignore[arg-type]
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(privatizer, "release", some)
-        given(**options).run(privatizer)  # type: ignore[arg-type]
-
-
 def test_an_interrupted_run_goes_on_within_its_file(
     pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted(pct2t, 6)
+    interrupt(given(), pct2t, 6)  # file a has 5 chunks, b has 3
     assert not Path("out").exists()
     first = Path("out.parts/files/a.parquet").read_bytes()
     begun = pq.read_table("out.parts/files/b.parquet.parts/000000")["text"].to_pylist()
@@ -163,7 +140,7 @@ def test_an_interrupted_run_goes_on_within_its_file(
 
 
 def test_a_run_killed_between_a_file_and_its_parts_leaves_none(pct2t: TextPrivatizer) -> None:
-    interrupted(pct2t, 6)
+    interrupt(given(), pct2t, 6)
     Path("out.parts/files/a.parquet.parts").mkdir()
     given().run(pct2t)
     assert set(content()) == set(NAMES)
@@ -194,7 +171,7 @@ def test_a_run_killed_before_it_removed_its_parts_is_complete(
 def test_a_run_does_not_go_on_with_another_input_or_other_options(
     pct2t: TextPrivatizer, make: Callable[..., TextPrivatizer]
 ) -> None:
-    interrupted(pct2t, 6)
+    interrupt(given(), pct2t, 6)
     with pytest.raises(RaptError, match=r"^out.parts: got another eta,"):
         given().run(make(eta=0.2, categories=FOUR))
     write("d.parquet", [SENTENCE])
@@ -210,17 +187,12 @@ def test_a_run_does_not_go_on_with_another_input_or_other_options(
 
 
 def test_maps_restore_the_words_and_are_private(pct2t: TextPrivatizer) -> None:
-    interrupted(pct2t, 6, map=Path("maps"))
+    interrupt(given(map=Path("maps")), pct2t, 6)
     given(map=Path("maps")).run(pct2t)
     assert stat.S_IMODE(Path("maps").stat().st_mode) == 0o700
     assert set(content("maps")) == {f"{name}.jsonl" for name in NAMES}
     for name, released in texts().items():
-        words = [text.split() for text in released]
-        for line in Path(f"maps/{name}.jsonl").read_text().splitlines():
-            entry = json.loads(line)
-            assert words[entry["document"]][entry["word"]] == entry["released"]
-            words[entry["document"]][entry["word"]] = entry["original"]
-        assert {" ".join(text) for text in words} == {SENTENCE}
+        assert restored(released, Path(f"maps/{name}.jsonl")) == {SENTENCE}
 
 
 @pytest.mark.parametrize("old", [{}, {"a.parquet.jsonl": b"old"}])

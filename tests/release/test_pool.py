@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from rapt.release import pool
 from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, wait_until
 
 SECRET = "Zanzibar"  # in every text, and no word of the table
 NAMES = [f"{letter}.parquet" for letter in "abc"]
@@ -98,13 +97,6 @@ def few(tmp_path: Path, folder: Path) -> Work:
 @pytest.fixture
 def seeded(make: Callable[..., TextPrivatizer]) -> TextPrivatizer:
     return make(eta=1, insecure_seed=3)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def workers(command: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -54,11 +54,7 @@ WRITTEN = """{
 """
 
 
-def test_a_cell_is_written_with_the_contract_s_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path))
+def test_a_cell_is_written_with_the_contract_s_keys(empty: Path) -> None:
     Cell("invert", "a-cell", {"task": "mine"}).write(
         protection="unprotected",
         seeds=[SeedResult(seed=0, metrics={"auc": 1.0, "accuracy": 0.5})],
