@@ -12,10 +12,9 @@ from rapt.kinds.messages import Answers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from peft import PeftModel
     from torch import Tensor
-    from transformers import PreTrainedModel
 
+    from rapt.tuning.backbones import AnyModel
     from rapt.tuning.config import Decoding, Precision, TrainConfig, Trained
     from rapt.tuning.inputs import Reader, Split
     from rapt.tuning.model import TaskModel
@@ -107,9 +106,7 @@ class Kind(ABC):
     # The model
 
     @abstractmethod
-    def model(
-        self, backbone: PreTrainedModel | PeftModel, reader: Reader, precision: Precision
-    ) -> TaskModel:
+    def model(self, backbone: AnyModel, reader: Reader, precision: Precision) -> TaskModel:
         """Return an adapted backbone with what answers and its loss.
 
         Raises:
@@ -117,7 +114,7 @@ class Kind(ABC):
         """
 
     def needs(
-        self, model: PreTrainedModel | PeftModel, splits: Mapping[str, Split], decoding: Decoding
+        self, model: AnyModel, splits: Mapping[str, Split], decoding: Decoding
     ) -> Iterator[Need]:
         """Yield the positions that the texts of a run take; nothing if there is no limit."""
         from rapt.tuning.backbones import most_tokens

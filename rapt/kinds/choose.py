@@ -11,10 +11,9 @@ from rapt.kinds.classify import Classify
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from peft import PeftModel
     from torch import Tensor
-    from transformers import PreTrainedModel
 
+    from rapt.tuning.backbones import AnyModel
     from rapt.tuning.config import Decoding, Precision
     from rapt.tuning.inputs import Reader, Split
     from rapt.tuning.model import TaskModel
@@ -55,9 +54,7 @@ class Choose(Classify):
         most, letters = reader.max_tokens, self.labels
         return tokenized(columns, reader.tokenizer, most, vectors, letters, chat=reader.chat)
 
-    def model(
-        self, backbone: PreTrainedModel | PeftModel, reader: Reader, precision: Precision
-    ) -> TaskModel:
+    def model(self, backbone: AnyModel, reader: Reader, precision: Precision) -> TaskModel:
         """Return an adapted language model that looks at the letters.
 
         Raises:

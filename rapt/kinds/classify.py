@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-    from peft import PeftModel
     from torch import Tensor
-    from transformers import PreTrainedModel
 
+    from rapt.tuning.backbones import AnyModel
     from rapt.tuning.config import Precision
     from rapt.tuning.inputs import Reader, Split
     from rapt.tuning.model import TaskModel
@@ -49,9 +48,7 @@ class Classify(Kind):
     has_classes = True
     answers = Probabilities
 
-    def model(
-        self, backbone: PreTrainedModel | PeftModel, reader: Reader, precision: Precision
-    ) -> TaskModel:
+    def model(self, backbone: AnyModel, reader: Reader, precision: Precision) -> TaskModel:
         """Return an adapted backbone with a fresh linear head."""
         from rapt.tuning.model import Classifier
 

@@ -11,10 +11,9 @@ from rapt.kinds.messages import Answers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from peft import PeftModel
     from torch import Tensor
-    from transformers import PreTrainedModel
 
+    from rapt.tuning.backbones import AnyModel
     from rapt.tuning.config import Decoding, Precision
     from rapt.tuning.inputs import Reader, Split
     from rapt.tuning.model import TaskModel
@@ -64,16 +63,14 @@ class Generate(Kind):
         most = reader.max_tokens
         return tokenized(columns, reader.tokenizer, most, apart=reader.apart, chat=reader.chat)
 
-    def model(
-        self, backbone: PreTrainedModel | PeftModel, reader: Reader, precision: Precision
-    ) -> TaskModel:
+    def model(self, backbone: AnyModel, reader: Reader, precision: Precision) -> TaskModel:
         """Return an adapted language model."""
         from rapt.tuning.model import Writer
 
         return Writer(backbone, precision)
 
     def needs(
-        self, model: PreTrainedModel | PeftModel, splits: Mapping[str, Split], decoding: Decoding
+        self, model: AnyModel, splits: Mapping[str, Split], decoding: Decoding
     ) -> Iterator[Need]:
         """Yield the positions that targets, prompts and what will be written take."""
         from rapt.tuning.backbones import most_tokens

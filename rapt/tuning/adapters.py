@@ -20,6 +20,7 @@ from peft import (
 from transformers import PreTrainedModel
 
 from rapt.tuning import backbones
+from rapt.tuning.backbones import AnyModel
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def prefix_tuning(backbone: PreTrainedModel, tuner: PrefixTuning) -> PeftModel:
     return _adapted(backbone, tuner.type, prefix)
 
 
-MAKE: dict[str, Callable[[PreTrainedModel, Any], PreTrainedModel | PeftModel]] = {
+MAKE: dict[str, Callable[[PreTrainedModel, Any], AnyModel]] = {
     "full": full,
     "bitfit": biases,
     "lora": lora,

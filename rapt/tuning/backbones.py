@@ -22,18 +22,19 @@ from transformers.modeling_outputs import BaseModelOutput
 from rapt.tuning.inputs import Batch
 from rapt.utils.errors import RaptError
 
+AnyModel = PreTrainedModel | PeftModel  # as it is, or with an adapter
 # A layer's projections to queries and values, as the models that PEFT does not know name them.
 MAMBA_PROJECTIONS = {"in_proj", "x_proj"}
 QUERIES_AND_VALUES = re.compile(r"(q|v|query|value)(_proj|_lin)?")
 
 
-def writes(model: PreTrainedModel | PeftModel) -> bool:
+def writes(model: AnyModel) -> bool:
     """Return whether a model has a head that writes text."""
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     return base.get_output_embeddings() is not None
 
 
-def translates(model: PreTrainedModel | PeftModel) -> bool:
+def translates(model: AnyModel) -> bool:
     """Return whether a model writes by a decoder of its own, after an encoder has read."""
     return writes(model) and bool(model.config.is_encoder_decoder)
 
@@ -71,13 +72,13 @@ def prefix_goes(model: PreTrainedModel) -> Literal["inputs", "attention", "nowhe
     return "attention" if hasattr(getattr(model, "encoder", None), "block") else "nowhere"
 
 
-def virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
+def virtual_tokens(model: AnyModel) -> int:
     """Return the number of virtual tokens, or of tokens of a prefix, before a text."""
     tuner = model.active_peft_config if isinstance(model, PeftModel) else None
     return tuner.num_virtual_tokens if tuner and tuner.is_prompt_learning else 0
 
 
-def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) -> int | None:
+def most_tokens(model: AnyModel, *, written: bool = False) -> int | None:
     """Return the most tokens of a text, virtual ones excluded; None: no limit (T5).
 
     A model that translates has as many positions again for the text that is `written`.
@@ -92,12 +93,12 @@ def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) ->
     return max(0, int(positions) - first_position(without_head(model)) - taken)
 
 
-def embedding_size(model: PreTrainedModel | PeftModel) -> int:
+def embedding_size(model: AnyModel) -> int:
     """Return the dimension of a model's input embeddings."""
     return int(without_head(model).get_input_embeddings().weight.shape[1])
 
 
-def state_size(model: PreTrainedModel | PeftModel) -> int:
+def state_size(model: AnyModel) -> int:
     """Return the dimension of a model's last hidden state, which OPT-350m projects to another."""
     hidden = int(model.config.hidden_size)
     if embedding_size(model) == hidden:
@@ -110,7 +111,7 @@ def state_size(model: PreTrainedModel | PeftModel) -> int:
     return int(states.shape[-1])
 
 
-def reads_alone(model: PreTrainedModel | PeftModel, batch: Batch) -> bool:
+def reads_alone(model: AnyModel, batch: Batch) -> bool:
     """Return whether the backbone reads a batch of tokens without virtual tokens or a prefix."""
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     written = {"labels": batch.targets} if translates(base) else {}
@@ -123,7 +124,7 @@ def reads_alone(model: PreTrainedModel | PeftModel, batch: Batch) -> bool:
     return True
 
 
-def without_head(model: PreTrainedModel | PeftModel) -> Any:
+def without_head(model: AnyModel) -> Any:
     """Return the backbone inside PEFT, without a head; of one that translates the encoder."""
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     if translates(base):
@@ -131,7 +132,7 @@ def without_head(model: PreTrainedModel | PeftModel) -> Any:
     return base.base_model if writes(base) else base
 
 
-def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
+def check_vectors(model: AnyModel, vectors: Tensor | None) -> None:
     """Check that vectors (n, d) can replace words among a model's input embeddings.
 
     Raises:
@@ -145,7 +146,7 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
         )
 
 
-def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
+def activations(model: AnyModel, batch: Batch) -> Tensor:
     """Compute the last hidden state of each of the batch's own tokens, float32 (batch, length, h).
 
     Virtual tokens precede the text and its special tokens, and are dropped from the output. Of a
@@ -168,13 +169,13 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     return _along(moved, order.argsort(dim=1))
 
 
-def of_virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
+def of_virtual_tokens(model: AnyModel) -> int:
     """Return how many of a text's `activations` are those of virtual tokens: the first."""
     is_prefix = has_prefix(model)
     return 0 if is_prefix or not translates(model) else virtual_tokens(model)
 
 
-def has_prefix(model: PreTrainedModel | PeftModel) -> bool:
+def has_prefix(model: AnyModel) -> bool:
     """Return whether a prefix stands before a text, in every layer."""
     tuner = model.active_peft_config if isinstance(model, PeftModel) else None
     return tuner is not None and tuner.peft_type == PeftType.PREFIX_TUNING
@@ -191,7 +192,7 @@ def with_virtual_tokens(model: PeftModel, batch: Batch) -> tuple[Tensor, Tensor]
     return both, _before(batch.attention, 1, virtual_tokens(model))
 
 
-def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
+def translated(model: AnyModel, states: Tensor, batch: Batch) -> Tensor:
     """Compute the decoder's logits of a batch's targets, float32 (batch, length, vocabulary).
 
     Args:

@@ -34,7 +34,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from rapt import models
-from rapt.tuning.backbones import has_prefix, without_head, writes
+from rapt.tuning.backbones import AnyModel, has_prefix, without_head, writes
 from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
 from rapt.tuning.config import Precision
 from rapt.utils.device import device
@@ -276,7 +276,7 @@ class States(torch.nn.Module):
         return embedded
 
 
-def recompute(model: PreTrainedModel | PeftModel) -> None:
+def recompute(model: AnyModel) -> None:
     """Let the backward pass of training compute each layer's activations again.
 
     Raises:

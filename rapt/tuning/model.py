@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy, linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning import backbones, bilstm, loading
+from rapt.tuning.backbones import AnyModel
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import BiLstm, Precision
 from rapt.tuning.inputs import NO_TOKEN, Batch, pooled
@@ -58,7 +59,7 @@ def load_backbone(
     return model, loading.load_tokenizer(folder)
 
 
-def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
+def adapt(backbone: PreTrainedModel, tuner: Tuner) -> AnyModel:
     """Return the backbone with a fresh adapter, if the tuner has one.
 
     Raises:
@@ -82,9 +83,7 @@ class TaskModel(nn.Module, ABC):
     owns_head: ClassVar[bool]
     head: nn.Module
 
-    def __init__(
-        self, backbone: PreTrainedModel | PeftModel, precision: Precision = "float32"
-    ) -> None:
+    def __init__(self, backbone: AnyModel, precision: Precision = "float32") -> None:
         """Take an adapted backbone, which computes in `precision`."""
         super().__init__()
         self.backbone, self.precision = backbone, precision
@@ -130,7 +129,7 @@ class Pooled(TaskModel):
 
     def __init__(
         self,
-        backbone: PreTrainedModel | PeftModel,
+        backbone: AnyModel,
         head: Callable[[int], nn.Module],
         criterion: Callable[[Tensor, Tensor], Tensor],
         precision: Precision = "float32",
@@ -170,9 +169,7 @@ class Pooled(TaskModel):
 class Classifier(Pooled):
     """Classes, by a linear head."""
 
-    def __init__(
-        self, backbone: PreTrainedModel | PeftModel, classes: int, precision: Precision = "float32"
-    ) -> None:
+    def __init__(self, backbone: AnyModel, classes: int, precision: Precision = "float32") -> None:
         """Add a fresh head to an adapted backbone that computes in `precision`."""
         super().__init__(backbone, lambda h: nn.Linear(h, classes), cross_entropy, precision)
 
@@ -224,7 +221,7 @@ class Chooser(Writer):
 
     def __init__(
         self,
-        backbone: PreTrainedModel | PeftModel,
+        backbone: AnyModel,
         letters: Sequence[int],
         precision: Precision = "float32",
     ) -> None:
@@ -334,7 +331,7 @@ def load(
     backbone: Path,
     quantize: Literal["4bit"] | None = None,
     precision: Precision = "float32",
-    make: Callable[[PreTrainedModel | PeftModel], TaskModel] | None = None,
+    make: Callable[[AnyModel], TaskModel] | None = None,
     writes: bool = False,
     layer: int = 0,
 ) -> TaskModel:
@@ -361,7 +358,7 @@ def load(
     is_adapter = (folder / ADAPTER).is_file()
     if is_adapter and not (folder / WEIGHTS).is_file():
         raise RaptError(f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors.")
-    tuned: PreTrainedModel | PeftModel
+    tuned: AnyModel
     if is_adapter or is_frozen:
         tuned = loading.load_model(backbone, quantize, precision, writes)
         loading.begin_after(tuned, layer)

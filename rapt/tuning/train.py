@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from peft import PeftModel
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from rapt import paths
 from rapt.results.cells import SeedResult
 from rapt.tuning import cards, inference_spec, self_test
-from rapt.tuning.backbones import check_vectors, most_tokens, translates
+from rapt.tuning.backbones import AnyModel, check_vectors, most_tokens, translates
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Run, Trained
 from rapt.tuning.denoising import reading, save_denoised
@@ -176,9 +175,7 @@ def _outputs(trainer: Trainer, split: Split, reader: Reader) -> Any:
     return outputs
 
 
-def _check_positions(
-    run: Run, splits: dict[str, Split], model: PreTrainedModel | PeftModel
-) -> None:
+def _check_positions(run: Run, splits: dict[str, Split], model: AnyModel) -> None:
     """Check that the backbone's positions suffice for all that is read and written."""
     for need in run.kind.needs(model, splits, run.decoding):
         if need.got > need.room:

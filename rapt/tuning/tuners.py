@@ -17,10 +17,10 @@ from rapt.tuning.strategies import Gradient, Private
 from rapt.utils.registry import Registry
 
 if TYPE_CHECKING:
-    from peft import PeftModel
     from transformers import PreTrainedModel
 
     from rapt.kinds.base import Kind
+    from rapt.tuning.backbones import AnyModel
     from rapt.tuning.checkpoints import Checkpoint
     from rapt.tuning.config import Run, Trained
     from rapt.tuning.inputs import Split
@@ -125,7 +125,7 @@ class Tuner(Section, ABC):
         """Return whether it can train a backbone whose weights are fresh, as a BiLSTM's are."""
         return cls.learns == "backbone"
 
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel | PeftModel:
+    def adapt(self, backbone: PreTrainedModel) -> AnyModel:
         """Return the backbone with a fresh adapter: frozen where none is added (see `learns`).
 
         Raises:
@@ -151,7 +151,7 @@ class Tuner(Section, ABC):
 class Adapting(Tuner):
     """A tuner that a function of rapt.tuning.adapters prepares a backbone for."""
 
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel | PeftModel:
+    def adapt(self, backbone: PreTrainedModel) -> AnyModel:
         """Return the backbone as the function for this type makes it."""
         from rapt.tuning.adapters import MAKE
 
