@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt.measures import gate as gate_checks
+from rapt.measures import gate as release_gate
 from rapt.measures.gate import SPLITS, originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -187,8 +187,8 @@ def test_a_planted_fault_is_stopped_by_a_sample(
     movies: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the texts are made again; of the others all words must be possible."""
-    monkeypatch.setattr(gate_checks, "AGAIN", 400)
-    monkeypatch.setattr(gate_checks, "LEAST", 2)
+    monkeypatch.setattr(release_gate, "AGAIN", 400)
+    monkeypatch.setattr(release_gate, "LEAST", 2)
     assert gate()["passed"]
     PLANTED[name][0]()
     with pytest.raises(RaptError, match=WORDS):
@@ -197,15 +197,15 @@ def test_a_planted_fault_is_stopped_by_a_sample(
 
 def test_a_near_tie_is_told_from_a_raw_word(movies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an eta as good as equal makes of a word may be released in its place."""
-    monkeypatch.setattr(gate_checks, "NEAR", 0.2)
+    monkeypatch.setattr(release_gate, "NEAR", 0.2)
     law = json.dumps([{"type": "t2t"}, None, "2"])
     source = originals("minilm", law, "movies", 0)
     texts = source.copy(0, "test")
     near = [list(words) for words in source.privatizer.at(2.4).privatize(texts)]
     exact = list(source.privatizer.privatize(texts))
-    counts = gate_checks._ties(source.privatizer, list(zip(texts, near, strict=True)))
+    counts = release_gate._ties(source.privatizer, list(zip(texts, near, strict=True)))
     differ = [sum(map(str.__ne__, *pair)) for pair in zip(near, exact, strict=True)]
     assert counts == differ
     assert sum(differ) > 10
     raw_words = [list(text.words) for text in texts]
-    assert None in gate_checks._ties(source.privatizer, list(zip(texts, raw_words, strict=True)))
+    assert None in release_gate._ties(source.privatizer, list(zip(texts, raw_words, strict=True)))
