@@ -29,6 +29,10 @@ def test_each_row_is_held_out_or_one_teachers(rows: int, shards: int, held_out: 
     assert all(share == sorted(share) for share in shares)
 
 
+def test_rows_held_out_are_spread_evenly() -> None:
+    assert TrainConfig(held_out=0.25).holds_out(8) == [False, False, False, True] * 2
+
+
 def test_rows_whose_classes_alternate_are_mixed() -> None:
     """Every second row in turn would give a teacher one class alone."""
     assert TrainConfig().tunes_on(4, 1) == [0, 1, 2, 3]
