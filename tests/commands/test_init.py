@@ -142,12 +142,6 @@ def test_tasks_at_the_end_of_the_file_and_another_indent(shipped: str, ending: s
     assert Path("params.yaml").read_text().endswith("}" + ending)
 
 
-def test_columns_that_are_not_named_are_text_and_label() -> None:
-    task_block(write("a.csv", "text,label", *(f"words {i},{i % 2}" for i in range(200))))
-    task = load().tasks["a"]
-    assert (task.text, task.text_pair, task.label and task.label.column) == ("text", None, "label")
-
-
 @pytest.mark.parametrize(
     ("how", "line"),
     [
@@ -299,6 +293,7 @@ def test_a_rarer_class_than_a_sample_has_takes_more_rows() -> None:
     lines = [f"words {i},{'pos' if i % 150 == 0 else 'neg'}" for i in range(10_000)]
     task_block(write("a.csv", "text,label", *lines))
     task = load().tasks["a"]
+    assert (task.text, task.text_pair, task.label and task.label.column) == ("text", None, "label")
     assert task.label and task.label.names == ["neg", "pos"]
     assert 400 < (task.rows.train or 0) < 2_000
     check()
