@@ -141,12 +141,13 @@ class Dpnr(InL1):
     def __post_init__(self) -> None:
         super().__post_init__()
         check("mu", self.mu, "a number of at least 0 and below 1", 0 <= self.mu < 1)
-        # ln((1 − μ)·e^x + μ), which for a large x is x + ln(1 − μ).
-        loss = lambda eta, distance: (  # noqa: E731
-            eta * distance + log((1 - self.mu) + self.mu * exp(-min(eta * distance, 700)))
+        self._complete_claim(
+            # ln((1 − μ)·e^x + μ), which for a large x is x + ln(1 − μ).
+            loss=lambda eta, distance: (
+                eta * distance + log((1 - self.mu) + self.mu * exp(-min(eta * distance, 700)))
+            ),
+            formula=f"ln({1 - self.mu:g} * exp({{eta}} * d(w, w')) + {self.mu:g})",
         )
-        formula = f"ln({1 - self.mu:g} * exp({{eta}} * d(w, w')) + {self.mu:g})"
-        self._complete_claim(loss=loss, formula=formula)
 
     def kept(self, words: Sequence[str], rng: np.random.Generator, eta: float) -> Sequence[str]:
         """Leave out each word with probability μ; none at η = inf."""
