@@ -1,7 +1,7 @@
 """Find the η of each level, as replaced-50, for each method: `python -m stages.levels minilm`."""
 
 from rapt import params, paths
-from rapt.attacks.linkage import linked
+from rapt.attacks.linked import linked
 from rapt.measures.level_search import at_levels
 from rapt.param_types import level
 from rapt.text.table import EmbeddingTable

@@ -1,7 +1,6 @@
 """Linkage: which of N candidate texts is the original of a release, for releases of every unit.
 
-Words recovered cannot compare a vector with a text. How often the original is found can, also of
-public texts, before any text is released.
+Words recovered cannot compare a vector with a text. How often the original is found can.
 """
 
 from __future__ import annotations
@@ -20,15 +19,11 @@ from pydantic import Field, PositiveFloat
 from rapt.attacks.attributes import mean_vectors
 from rapt.attacks.base import Linkage, Match, Pairs, Release, Vectors
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.streams import stream
 
 if TYPE_CHECKING:
     from rapt.privacy.base import AnyPrivatizer, PreparedText
-    from rapt.privacy.channel import Share
     from rapt.text.table import EmbeddingTable
 
-# Public texts of words drawn by frequency: all as long, so that their length links none.
-CANDIDATES, VICTIMS, OWN, WORDS = 1000, 200, 200, 20
 BELOW = 1e6  # a distance that no two texts have
 Floats = NDArray[np.float64]
 # From the released text at a place, and candidates of as many positions, to their scores.
@@ -262,39 +257,3 @@ def by_length(
     else:
         return np.zeros((len(seen), len(candidates)))
     return np.where(np.equal.outer(seen, np.array(lengths)), 0.0, -np.inf)
-
-
-def linked(privatizer: AnyPrivatizer[Any], seed: int) -> Share:
-    """Measure how often a release of a public text is linked to it, of CANDIDATES texts.
-
-    The noise is the same at every η but for its scale. Wilson's interval (1927).
-    """
-    from rapt.attacks.scores import linkage_scores
-    from rapt.privacy.channel import NORMAL_95, Share
-
-    texts = _public_texts(privatizer, seed, CANDIDATES + OWN)
-    candidates, own = texts[:CANDIDATES], texts[CANDIDATES:]
-    victims, known = (Release.of(privatizer.release(some)) for some in (candidates[:VICTIMS], own))
-    spelled = [[*map(privatizer.table.form, text.words)] for text in own]
-    match = LikelihoodLinkage(type="linkage").fit(privatizer, Pairs(spelled, known), seed)
-    share = linkage_scores(match(victims, candidates), seed).metrics()["linked"]
-    middle, scale = share + NORMAL_95**2 / (2 * VICTIMS), 1 + NORMAL_95**2 / VICTIMS
-    reach = NORMAL_95 * np.sqrt(share * (1 - share) / VICTIMS + (NORMAL_95 / VICTIMS / 2) ** 2)
-    ends = np.clip([(middle - reach) / scale, (middle + reach) / scale], 0, 1)
-    return Share(share, *ends.tolist())
-
-
-def _public_texts(privatizer: AnyPrivatizer[Any], seed: int, count: int) -> list[PreparedText]:
-    from rapt.privacy.posterior import prior_of
-
-    table, rng = privatizer.table, stream(seed, "linked", "texts")
-    chances = prior_of(table.frequency)
-    rows = rng.choice(len(table.words), (count, WORDS), p=chances / chances.sum())
-    return [
-        privatizer.text(
-            [table.words[row] for row in text],
-            [table.pos[row][0] for row in text],
-            stream=partial(stream, seed, "linked", place),
-        )
-        for place, text in enumerate(rows)
-    ]

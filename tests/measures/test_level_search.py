@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rapt import paths
-from rapt.attacks.linkage import linked
+from rapt.attacks.linked import linked
 from rapt.measures import level_search, replacement
 from rapt.privacy import levels
 from rapt.privacy.channel import Share, estimate
