@@ -381,7 +381,7 @@ def report(
     out: Annotated[Path, typer.Argument(help="Outside reports.")] = STATE / "report.html",
 ) -> None:
     """Copy the report's page, with commit, machine and the seconds of each cell."""
-    from rapt.reporting.command import report as reported
+    from rapt.reporting.writer import report as reported
 
     typer.echo(reported(out))
 

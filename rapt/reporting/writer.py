@@ -1,4 +1,4 @@
-"""The outs of the report stage."""
+"""The outs of the report stage, and a stamped copy of the page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from rapt import paths
+from rapt import params, paths
 from rapt.grid import privacy_rank
-from rapt.reporting import published, tables, utility_table
+from rapt.reporting import provenance, published, tables, utility_table
 from rapt.reporting.claims import PaperClaim, claims
 from rapt.reporting.comparisons import DIFFERENCE, differences
 from rapt.reporting.figures import figures
@@ -20,8 +20,9 @@ from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS, percent, span
 from rapt.reporting.word_tables import COLUMNS, statistics
 from rapt.reporting.written import WRITTEN, written
-from rapt.results.reader import Results
+from rapt.results.reader import Results, load
 from rapt.utils import files
+from rapt.utils.errors import RaptError, check_place
 
 # What a bare article shows as it stands: other letters need packages, or fonts.
 KNOWN = frozenset("’‘”“—…€£§°×" + "".join(set(map(chr, range(0xC0, 0x100))) - set("ÐÞð÷þ")))
@@ -47,6 +48,8 @@ SPECIAL = str.maketrans(
     }
 )
 
+# Before it the stamp of a copy goes: after the page's last section.
+END = "</main>"
 NUMBERS = ("published", "ours", "seeds", "difference")
 
 
@@ -62,6 +65,30 @@ def write(results: Results) -> None:
     files.write_json(paths.METRICS, tables.metrics(results))
     with files.atomic(paths.REPORT) as scratch:
         scratch.write_text(render(results, drawn))
+
+
+def report(out: Path) -> str:
+    """Write a copy of the page, with commit, machine and each cell's seconds, outside DVC.
+
+    Returns:
+        Where it lies, for the user.
+
+    Raises:
+        RaptError: `out` is DVC's, or in no folder that exists.
+    """
+    if Path("reports").resolve() in out.resolve().parents:
+        raise RaptError(
+            f"{out}: got a path in reports, expected one outside it, as `dvc repro report` owns it."
+        )
+    if out.parent != paths.STATE:
+        check_place("OUT", out)
+    results = load(params.load())
+    benchmarks = files.read_json(paths.BENCHMARKS) if paths.BENCHMARKS.is_file() else {}
+    html = render(results, figures(results))
+    html = html.replace(END, provenance.section(results, benchmarks) + END, 1)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(out, [html.encode()])
+    return f"{out.resolve()}"
 
 
 def _tables(results: Results) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from rapt import paths
 from rapt.params import Params
 from rapt.reporting import provenance
-from rapt.reporting.command import report
+from rapt.reporting.writer import report
 from rapt.results import reader
 from rapt.utils import files
 

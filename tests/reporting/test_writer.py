@@ -11,9 +11,11 @@ from rapt import paths
 from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting.summary import print_results
-from rapt.reporting.writer import KNOWN, OF_A_PAGE, to_tex
+from rapt.reporting.writer import KNOWN, OF_A_PAGE, report, to_tex
 from rapt.results import reader
 from rapt.utils import files
+from rapt.utils.errors import RaptError
+from tests.conftest import Rapt
 from tests.reporting.conftest import Page, make, rows
 
 
@@ -129,3 +131,18 @@ def test_the_papers_numbers_are_marked(whole: Params) -> None:
     assert " & clean & minilm & inf & 91.4* & inf & 82.6~$\\pm$~0.1 & 2 & -- \\\\\n" in text
     text = Path("reports/tables/rapt-v3-table-IV.tex").read_text()
     assert " & 88.1$\\dagger$ & inf & -- & -- & -- \\\\\n" in text
+
+
+def test_a_copy_is_refused_where_it_is_dvcs(whole: Params) -> None:
+    line = r"copy.html: got a path in reports, expected one outside it"
+    with pytest.raises(RaptError, match=line):
+        report(Path("reports/copy.html"))
+    with pytest.raises(RaptError, match=r"^OUT: got 'tpyo/copy.html', expected a path in a folder"):
+        report(Path("tpyo/copy.html"))
+    assert not Path("tpyo").exists()
+
+
+def test_the_command_says_where_the_copy_lies(whole: Params, tmp_path: Path, rapt: Rapt) -> None:
+    copy = tmp_path / "copy.html"
+    assert rapt("report", copy) == (0, f"{copy}\n", "")
+    assert 'id="stamp"' in copy.read_text()
