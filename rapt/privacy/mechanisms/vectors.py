@@ -118,7 +118,8 @@ class SplitNDenoise(OnGrid, WordVectorMechanism):
         """The sum over coordinates of log P[Gamma(d - 1) > η·|z|], float64 (n,)."""
         from scipy.stats import gamma  # here, as every command reads params
 
-        logs = gamma(vectors.shape[1] - 1).logsf(eta * np.abs(released - vectors))
+        # Not frozen, which takes longer than the computation.
+        logs = gamma.logsf(eta * np.abs(released - vectors), vectors.shape[1] - 1)
         return np.asarray(np.maximum(logs, LEAST).sum(axis=1))
 
 
