@@ -1,12 +1,9 @@
 """Shared by all mechanisms: their spaces and the check of a parameter."""
 
 import numpy as np
-import pytest
 
 from rapt.privacy.mechanisms import Space
-from rapt.privacy.mechanisms.base import check
 from rapt.privacy.mechanisms.exponential import blocks
-from rapt.utils.errors import RaptError
 
 
 def test_the_row_of_the_nearest_candidate(plane: Space) -> None:
@@ -21,9 +18,3 @@ def test_spaces_of_the_same_arrays_share_what_is_made_of_them(plane: Space) -> N
     assert blocks(plane, 2) is blocks(again, 2)
     assert plane == again and plane != copied
     assert blocks(copied, 2) is not blocks(plane, 2)
-
-
-def test_a_parameter_out_of_bounds_is_one_line() -> None:
-    check("weight", 0.5, "between 0 and 1", True)
-    with pytest.raises(RaptError, match=r"^weight: got 2, expected between 0 and 1\.$"):
-        check("weight", 2, "between 0 and 1", False)

@@ -50,11 +50,6 @@ def test_the_classical_deviation_does_not_hold_for_a_large_epsilon(
     assert epsilon_of(mu) == pytest.approx(holds, rel=2e-3)
 
 
-@pytest.mark.parametrize(("claimed", "holds"), [(1, 2.15), (8, 19.1), (250, 845)])
-def test_half_the_sensitivity_is_more_than_twice_the_epsilon(claimed: float, holds: float) -> None:
-    assert epsilon_of(2 * gaussian_mu(claimed, 1e-5)) == pytest.approx(holds, rel=3e-3)
-
-
 @pytest.mark.parametrize("eta", [1e-300, 1e-6, 1e6, 1e20])
 def test_gaussian_noise_is_finite_for_tiny_and_huge_eta(eta: float) -> None:
     made = Gaussian()
@@ -70,18 +65,6 @@ def test_gaussian_noise_is_normal_and_its_delta_is_its_claim_s() -> None:
     noise = made.represent(np.zeros((1, 50)), made.draw(stream(1), 400, 50), 8.0)
     scaled = noise.ravel() * gaussian_mu(8.0, 1e-3) / 2
     assert stats.kstest(scaled, "norm").pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"delta": 0.0}, r"delta: got 0.0, expected a number above 0 and below 1."),
-        ({"delta": float("nan")}, r"delta: got nan, expected a number above 0 and below 1."),
-    ],
-)
-def test_parameters_out_of_range_are_one_line(given: dict[str, float], line: str) -> None:
-    with pytest.raises(RaptError, match=line):
-        mechanism("gaussian", **given)
 
 
 def test_an_eta_beyond_float64_is_one_line() -> None:

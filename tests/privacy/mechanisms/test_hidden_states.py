@@ -151,22 +151,6 @@ def test_dp_forward_as_coded_holds_more_than_twice_its_epsilon(
     assert gaussian_delta(mu, claimed) == pytest.approx(1e-5, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"type": "split", "layer": -1}, r"^layer: got -1, expected"),
-        ({"type": "split", "layer": 2}, r"^layer: got 2, expected at most 1, as the provider"),
-        ({"type": "sap", "spared": 2.0}, r"^spared: got 2\.0, expected"),
-        ({"type": "privtune", "neighbours": 0}, r"^neighbours: got 0, expected"),
-        ({"type": "privtune", "hops": 0}, r"^hops: got 0, expected"),
-        ({"type": "privtune", "pull": 1.5}, r"^pull: got 1\.5, expected"),
-        ({"type": "privtune", "heavier": -1.0}, r"^heavier: got -1\.0, expected"),
-        ({"type": "dp-forward", "clip": 0.0}, r"^clip: got 0\.0, expected"),
-        ({"type": "dp-forward", "tokens": 0}, r"^tokens: got 0, expected"),
-    ],
-)
-def test_what_cannot_be_is_one_line(
-    table: EmbeddingTable, backbone: Path, given: dict[str, Any], line: str
-) -> None:
-    with pytest.raises(RaptError, match=line):
-        vectors(at(table, encoder=str(backbone), **given), TEXTS)
+def test_a_layer_that_the_model_has_not_is_one_line(table: EmbeddingTable, backbone: Path) -> None:
+    with pytest.raises(RaptError, match=r"^layer: got 2, expected at most 1, as the provider"):
+        vectors(at(table, encoder=str(backbone), type="split", layer=2), TEXTS)

@@ -41,19 +41,48 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     assert again == made and again.claim.law("75") == made.claim.law("75")
 
 
+ABOVE, WHOLE, AT_LEAST = "a number above 0.", "a whole number above 0.", "a number of at least 0"
+SHARE, FROM = "a number above 0 and below 1.", "a number from 0 to 1."
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "expected"),
+    [
+        ("tem", "beta", 1, SHARE),
+        ("mahalanobis", "weight", 1.0, AT_LEAST),
+        ("vickrey", "threshold", -1, FROM),
+        ("custext", "size", 1, "2 or more."),
+        ("santext-plus", "p", 0, "a number above 0 and at most 1."),
+        ("gaussian", "delta", 0.0, SHARE),
+        ("gaussian", "delta", float("nan"), SHARE),
+        ("gaussian", "dimensions", -1, "a whole number of at least 0."),
+        ("dpnr", "mu", 1.0, f"{AT_LEAST} and below 1."),
+        ("dpnr", "mu", float("nan"), AT_LEAST),
+        ("ome-as-written", "weight", 0.0, ABOVE),
+        ("split", "layer", -1, "a whole number of at least 0."),
+        ("split", "grid", 0.0, ABOVE),
+        ("sap", "spared", 2.0, FROM),
+        ("privtune", "neighbours", 0, WHOLE),
+        ("privtune", "hops", 0, WHOLE),
+        ("privtune", "pull", 1.5, FROM),
+        ("privtune", "heavier", -1.0, AT_LEAST),
+        ("dp-forward", "clip", 0.0, ABOVE),
+        ("dp-forward", "tokens", 0, WHOLE),
+    ],
+)
+def test_a_parameter_out_of_range_is_one_line(
+    name: str, parameter: str, value: float, expected: str
+) -> None:
+    with pytest.raises(RaptError) as error:
+        mechanism(name, **{parameter: value})
+    assert str(error.value).startswith(f"{parameter}: got {value}, expected {expected}")
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [
         ({"type": "t3t"}, "mechanism: got 't3t', expected one of custext, imola"),
         ({"type": "tem", "bata": 1}, "mechanism tem: got 'bata', expected beta. Did you mean"),
-        ({"type": "tem", "beta": 1}, "beta: got 1, expected a number above 0 and below 1."),
-        (
-            {"type": "mahalanobis", "weight": 1.0},
-            "weight: got 1.0, expected a number of at least 0",
-        ),
-        ({"type": "vickrey", "threshold": -1}, "threshold: got -1, expected a number from 0 to 1"),
-        ({"type": "custext", "size": 1}, "size: got 1, expected 2 or more."),
-        ({"type": "santext-plus", "p": 0}, "p: got 0, expected a number above 0 and at most 1."),
         ({"type": "adept"}, "mechanism: got 'adept', expected one of custext"),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rapt.privacy.mechanisms import Purkayastha, Space, SphereNoise, VonMisesFisher, mechanism
+from rapt.privacy.mechanisms import Purkayastha, Space, VonMisesFisher
 from rapt.privacy.mechanisms.sphere import DEPTH, AngleLaw, Directional, OnSphere, angle_law, unit
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
@@ -122,16 +122,3 @@ def test_one_dimension_has_no_directions() -> None:
 
 def test_a_vector_of_length_0_becomes_a_public_direction() -> None:
     np.testing.assert_array_equal(unit(np.array([[0.0, 0], [3, 4]])), [[1, 0], [0.6, 0.8]])
-
-
-def test_sphere_noise_is_spherical_and_leaves_the_sphere() -> None:
-    made, own = SphereNoise(), unit(np.ones((1, 8)))
-    released = made.represent(own, made.draw(stream(0, "s"), 20_000, 8), 4.0)
-    radius = np.linalg.norm(released - own, axis=1)
-    assert stats.kstest(radius, stats.gamma(8, scale=1 / 4).cdf).pvalue > FALSE_ALARM
-
-
-def test_a_number_of_dimensions_below_zero_is_one_line() -> None:
-    line = "dimensions: got -1, expected a whole number of at least 0."
-    with pytest.raises(RaptError, match=line):
-        mechanism("gaussian", dimensions=-1)
