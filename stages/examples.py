@@ -1,12 +1,13 @@
 """Privatize the public example sentences at every η: `python -m stages.examples`."""
 
+import json
 from functools import partial
+from importlib import resources
 
 from rapt import params, paths
 from rapt.privacy import seeded
 from rapt.privacy.privatizer import of_words
 from rapt.privacy.streams import stream
-from rapt.reporting.sentences import sentences
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 from stages import run
@@ -15,7 +16,8 @@ from stages import run
 def main() -> None:
     """Show each sentence as it reads after each method of the sweep, at each η."""
     p = params.load()
-    public = sentences()
+    # They ship with the package, and are never rows of a data set.
+    public = json.loads(resources.files("rapt.reporting").joinpath("sentences.json").read_text())
     tagged = list(Tagger(p.tagger).texts(sentence["text"] for sentence in public))
     streams = [partial(stream, p.seed, "examples", number) for number in range(len(public))]
     releases: list[list[dict[str, object]]] = [[] for _ in public]

@@ -23,7 +23,6 @@ from rapt.grid import (
     is_unprotected,
 )
 from rapt.params import Params
-from rapt.reporting.sentences import sentences
 from rapt.results import predictions
 from rapt.results.cells import summary
 from rapt.results.predictions import Predictions
@@ -32,6 +31,7 @@ from rapt.utils import files
 from tests.conftest import ROOT
 
 SEEDS = 2
+SENTENCES = ROOT / "rapt/reporting/sentences.json"
 # The shares of the test texts that models are right about: of these releases none is better than
 # sending nothing, and of those PCT2T's is.
 NONE_PAYS = {LOCAL: 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: 0.9}
@@ -332,7 +332,7 @@ def _layers(task: str, backbone: str, tuner: str, method: str, eta: str) -> dict
 
 def _examples(p: Params) -> dict[str, Any]:
     shown = []
-    for sentence in sentences():
+    for sentence in files.read_json(SENTENCES):
         words = sentence["text"].replace(",", " ,").replace(".", " .").split()
         releases = []
         for method in p.sweep.methods:

@@ -121,6 +121,16 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     assert "<td><b>21.1</b></td>" in text
 
 
+def test_examples_mark_what_was_replaced(whole: Params) -> None:
+    text, sentences = paths.REPORT.read_text(), files.read_json(synthetic.SENTENCES)
+    assert sentences[0]["text"] == "the emotions are raw and will strike a nerve"
+    assert "<mark>synthetic1</mark>" in text
+    assert "Anna Berger, 54, was admitted on 12 March" in text
+    assert len(sentences) == 10
+    assert all(f"<q>{sentence['text']}</q>" in text for sentence in sentences)
+    assert text.index('id="examples"') < text.index('id="claims"')
+
+
 def test_text_from_files_is_escaped(experiment: Params) -> None:
     examples = files.read_json("reports/examples.json")
     examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
