@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +33,7 @@ from rapt.kinds.generate import Generate
 from rapt.tuning.model import load
 from rapt.tuning.tuners import Federated
 from rapt.utils.errors import RaptError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, wait_until
 from tests.tuning.conftest import backbone as backbone
 from tests.tuning.conftest import release as release
 from tests.tuning.test_writing import translators as translators
@@ -299,13 +298,6 @@ def free_port() -> int:
         return port
 
 
-def until(true: Callable[[], bool], seconds: float = 600) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 def listens(port: int) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
@@ -368,7 +360,7 @@ def test_processes_over_tls_of_which_one_lies_one_is_killed_and_the_server_as_we
         keys += ["--ssl-keyfile", tls["key"], "--disable-runtime-dependency-installation"]
         keys += ["--enable-supernode-auth", "--database", "flower.db"]
         start(name, "flower-superlink", "--host", "127.0.0.1", "--port", port, *keys)
-        until(lambda: listens(port))
+        wait_until(lambda: listens(port))
 
     def node(number: int) -> None:
         where = ["--superlink", f"127.0.0.1:{port}", "--root-certificates", tls["ca"]]
@@ -399,9 +391,9 @@ def test_processes_over_tls_of_which_one_lies_one_is_killed_and_the_server_as_we
             assert started["register"].wait(60) == 0
             node(number)
         run("run-1", 600)
-        until((tmp_path / "working").exists)
-        until(lambda: log("node-0").count("Sent successfully") == 2)
-        until(lambda: "client 1, round 2: update" in log("run-1"))
+        wait_until((tmp_path / "working").exists)
+        wait_until(lambda: log("node-0").count("Sent successfully") == 2)
+        wait_until(lambda: "client 1, round 2: update" in log("run-1"))
         kill("link-1", "run-1", "node-2")
         link("link-2")
         run("run-2", 60)

@@ -3,21 +3,71 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rapt.tuning.inference_spec import fitting
 from rapt.tuning.inputs import (
     NO_PLAIN,
     NO_ROW,
+    Split,
+    collate,
     pooled,
     pooled_plain,
+    read_split,
     tokenized,
 )
 from rapt.tuning.loading import load_tokenizer
+from rapt.utils import files
 from tests.tuning.families import FAMILIES, OTHERS
 from tests.tuning.tokenizers import WORDS
+
+
+@pytest.fixture(scope="module")
+def tokenizer(backbone: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(backbone)
+
+
+def split_of(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int = 16, **columns: list
+) -> Split:
+    rows = len(columns["words"])
+    columns.setdefault("segment", [[0] * len(words) for words in columns["words"]])
+    columns.setdefault("label", [0] * rows)
+    files.write_parquet(tmp_path / "split.parquet", pa.table(columns))
+    return read_split(tmp_path / "split.parquet", tokenizer, max_tokens)
+
+
+def test_a_words_vector_takes_one_position(tokenizer: PreTrainedTokenizerBase) -> None:
+    columns = {
+        "words": [["so", "unlikely", "unlikely", "film", "good"], ["good"]],
+        "segment": [[0, 0, 0, 1, 1], [0]],
+        "row": [[NO_ROW, 2, 0, 1, NO_ROW], [NO_ROW]],
+        "plain": [["unlikely"], ["film"]],
+        "plain_row": [[1], [NO_ROW]],
+        "label": [0, 0],
+    }
+    vectors = torch.arange(6.0).reshape(3, 2) + 1
+    split = tokenized(columns, tokenizer, 16, vectors)
+    begin, end, so, film, good = tokenizer.convert_tokens_to_ids(
+        ["[CLS]", "[SEP]", "so", "film", "good"]
+    )
+    assert list(split.tokens) == [
+        [begin, -2, so, -3, -1, end, -2, good, end],
+        [begin, film, good, end],
+    ]
+    assert split.plain[0] == [-1, 0, -1, -1, -1, -1, -1, -1, -1]
+    assert split.text[0] == [False, False, True, True, True, False, True, True, False]
+    assert split.types[0] == [0] * 6 + [1] * 3
+    batch = collate(split, [1, 0], 7)
+    assert batch.vectors is not None
+    given = torch.stack([vectors[r] for r in (1, 2, 0, 1)])
+    torch.testing.assert_close(batch.vectors[1, [1, 3, 4, 6]], given)
+    assert batch.vectors.sum() == given.sum()
+    (cut, _) = tokenized(columns, tokenizer, 4, vectors).tokens  # two words of each half
+    assert cut == [begin, -2, so, -3, end, -2, good, end]
 
 
 class Word(NamedTuple):
@@ -139,6 +189,48 @@ def test_a_release_has_the_tokens_that_its_texts_have_one_by_one(
         rows = zip(split.tokens, split.types, split.plain, split.text, strict=True)
         assert list(rows) == expected(columns, tokenizer, most, letters)
         assert split.labels == columns["label"] and split.sequences == columns["sequence"]
+
+
+def test_the_text_is_cut_to_whole_words_and_plain_words_never(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    plain = [["unlikely"] * 10]
+    split = split_of(tmp_path, tokenizer, 4, words=[["so", "unlikely", "film", "so"]], plain=plain)
+    assert sum(split.text[0]) == 4
+    assert {p for p in split.plain[0] if p != NO_PLAIN} == set(range(10))
+    split = split_of(tmp_path, tokenizer, 3, words=[["so", "unlikely", "film"]])
+    assert tokenizer.convert_ids_to_tokens(split.tokens[0]) == ["[CLS]", "so", "[SEP]"]
+
+
+def test_a_pair_keeps_its_segments_and_shares_the_room(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    words, segment = [["so"] * 9 + ["film"] * 2], [[0] * 9 + [1] * 2]
+    split = split_of(tmp_path, tokenizer, 8, words=words, segment=segment, plain=[["plot"]])
+    tokens = tokenizer.convert_ids_to_tokens(split.tokens[0])
+    assert tokens == ["[CLS]", "plot", *["so"] * 6, "[SEP]", "film", "film", "[SEP]"]
+    assert split.types[0] == [0] * 9 + [1] * 3
+    assert [t for t, own in zip(tokens, split.text[0], strict=True) if own] == ["so"] * 6 + [
+        "film"
+    ] * 2
+    both = split_of(
+        tmp_path, tokenizer, 6, words=[["so"] * 5 + ["film"] * 5], segment=[[0] * 5 + [1] * 5]
+    )
+    assert sum(both.text[0]) == 6
+    assert sum(both.types[0]) == 4  # three words and the last [SEP]
+
+
+def test_a_text_without_words_is_a_row_too(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    split = split_of(
+        tmp_path,
+        tokenizer,
+        words=pa.array([[], ["so"]], pa.list_(pa.string())),
+        segment=pa.array([[], [0]], pa.list_(pa.int8())),
+    )
+    batch = collate(split, [0, 1], 0)
+    assert torch.isfinite(pooled(torch.randn(*batch.tokens.shape, 4), batch.text)).all()
 
 
 def test_pooling_takes_the_right_activations() -> None:
