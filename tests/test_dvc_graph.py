@@ -111,7 +111,10 @@ def compare(text: str) -> None:
     assert kept == unprotected(p) & set.union(*made.values())
 
 
-@pytest.mark.parametrize("name", PRESETS)
+# Quick tests have the demo, and a sweep with every section below.
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "demo")) for n in PRESETS]
+)
 def test_dvc_has_the_stages_and_the_outs_of_a_preset(name: str, empty: Path) -> None:
     compare((ROOT / f"presets/{name}.yaml").read_text(encoding="utf-8"))
 
