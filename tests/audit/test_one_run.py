@@ -115,6 +115,7 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", SOUND)
 def test_a_sound_training_shows_no_more_than_it_may(how: str) -> None:
     """False alarms are at most 1 of 1,000 by the bound's own confidence."""
@@ -178,6 +179,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_shown(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, how = FAULTS[fault]

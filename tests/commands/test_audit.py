@@ -66,6 +66,7 @@ def test_the_command_prints_its_power_and_writes_its_verdicts(
         assert verdicts["santext"][power] <= float(cell) < verdicts["santext"][power] + 0.0011
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_violation(run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MECHANISMS, "t2t", WithoutTheWord)
     code, printed = run("audit", "--mechanism", "t2t", "--draws", "4000", "--seed", "0")

@@ -29,6 +29,7 @@ def generator(**how: Any) -> Generator:
     return Generator(**fields | how)
 
 
+@pytest.mark.slow
 def test_its_training_spends_what_the_counts_leave(private: PrivateTexts, draw: Draw) -> None:
     made = synthesize(generator(), private, draw)
     assert sum(map(len, made.texts)) + made.empty == 12

@@ -78,6 +78,7 @@ def test_no_two_gradients_are_told_apart_better_than_opposite_ones_of_the_norm(
             assert max(both) < 0.9 * delta
 
 
+@pytest.mark.slow
 def test_a_small_epsilon_has_its_noise() -> None:
     """Rényi divergences of an order below 512 say of no noise that it suffices."""
     law = (5e-4, 200, 1e-6)
@@ -85,6 +86,7 @@ def test_a_small_epsilon_has_its_noise() -> None:
     assert spent(found, *law) <= 0.01 < spent(found / 1.5, *law)
 
 
+@pytest.mark.slow
 def test_the_noise_of_one_text_more_or_less_is_too_little_for_a_replaced_one() -> None:
     """The example of docs/private-training.md."""
     law = (1e-4, 0.1, 50)

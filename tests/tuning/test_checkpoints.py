@@ -78,6 +78,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(
     assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clipping", ["flat", "quantile"])
 def test_a_private_run_draws_the_same_texts_and_noise_after_a_stop(
     run: Run, monkeypatch: pytest.MonkeyPatch, clipping: Any

@@ -129,6 +129,7 @@ def strategy_of(trainer: Trainer) -> PrivateGradients:
     return found
 
 
+@pytest.mark.slow
 def test_a_step_without_texts_is_noise_of_the_size_that_is_stated(tiny: Run) -> None:
     """The mean square of some thousand numbers is near its law: false alarms are 1 of 100."""
     trainer = made(tiny, Private(epsilon=3, delta=1e-3, clip=2.0))
