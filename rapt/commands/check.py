@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from rapt.data.prepare import Prepared
 
 
-def check() -> params.Params:
+def check(weak: bool = True) -> params.Params:
     """Validate params.yaml, the local files and the models that it names; nothing is fetched.
+
+    Args:
+        weak: whether to look for methods that hardly replace a word, too, which takes longest.
 
     Raises:
         RaptError: a line for each problem.
     """
     p = params.load()
-    problems = [*_model_problems(p), *_weak_problems(p)]
+    problems = [*_model_problems(p), *(weak_problems(p) if weak else ())]
     for name in p.sweep.tasks:
         if isinstance(p.tasks[name].source, FilesSource):
             try:
@@ -60,7 +63,7 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
     return found
 
 
-def _weak_problems(p: params.Params) -> Iterator[str]:
+def weak_problems(p: params.Params) -> Iterator[str]:
     """Yield a line for each method whose largest η is weak; nothing before there is a table."""
     from rapt.measures import strength
     from rapt.privacy import seeded

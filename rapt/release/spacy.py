@@ -95,6 +95,19 @@ def make_privatizer(
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
     """Make the component; what each setting means stands at TextPrivatizer."""
-    given = locals()
-    del given["nlp"], given["name"]
-    return PrivatizerComponent(TextPrivatizer(**given))
+    return PrivatizerComponent(
+        TextPrivatizer(
+            table=table,
+            eta=eta,
+            mechanism=mechanism,
+            parameters=parameters,
+            categories=categories,
+            language=language,
+            allow_weak=allow_weak,
+            budget=budget,
+            keep_identifiers=keep_identifiers,
+            names=names,
+            detectors=detectors,
+            keep_spacing=keep_spacing,
+        )
+    )

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from pipelines import __main__
+from pipelines import __main__, graph
 from rapt import cli, params
+from rapt.commands import check
 from rapt.reporting import mlflow_mirror
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
@@ -30,6 +31,23 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     app.command()(__main__.main)
     app(command[3:], standalone_mode=False)
     assert given == [3, "cluster", None, 2]
+
+
+def test_weak_methods_are_looked_for_where_something_is_to_run(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All else is checked each time: DVC does not know the user's own files."""
+    asked: list[bool] = []
+    for name in ("snapshot", "mirror"):
+        monkeypatch.setattr(__main__, name, lambda _: None)
+    monkeypatch.setattr(check, "check", lambda weak: asked.append(weak))
+    monkeypatch.setattr(check, "weak_problems", lambda _: ["too weak"])
+    monkeypatch.setattr(graph, "plan", lambda _: {})
+    __main__.start(1, None, None)
+    assert asked == [False]
+    monkeypatch.setattr(graph, "plan", lambda _: {"report": None})
+    with pytest.raises(RaptError, match="too weak"):
+        __main__.start(1, None, None)
 
 
 def test_a_mirror_that_lacks_nothing_is_left_alone(
