@@ -15,6 +15,7 @@ from pipelines.checkout import git
 from pipelines.progress import console, show
 from pipelines.served import CommandError
 from pipelines.slots import INTERRUPTED, Slots, Stopped, only_one, snapshot
+from rapt import params
 from rapt.commands import check
 from rapt.params import Params
 from rapt.utils import process
@@ -41,8 +42,8 @@ def start(slots: int, pool: str | None, repository: str | None, per_gpu: int = 1
         raise RaptError(
             f"repository: got {repository!r}, expected none without --pool. Add --pool."
         )
-    experiment = check.check(weak=False)
-    root = Path.cwd()
+    experiment, root = params.load(), Path.cwd()
+    check.refuse(check.of_files(experiment))
     with only_one(root):
         cache.remove_partial(root)
     snapshot(root)  # refuses now rather than after Prefect's start
@@ -51,9 +52,7 @@ def start(slots: int, pool: str | None, repository: str | None, per_gpu: int = 1
         console.print("up to date")
         mirror(experiment)
         return
-    # Only now, as it depends on what is in the plan alone: on params.yaml and the table.
-    if problems := [*check.weak_problems(experiment)]:
-        raise RaptError("\n".join(problems))
+    check.refuse(check.of_what_runs(experiment))
     if left := graph.left(root):  # in folders that gates, cells and the report depend on
         console.print(
             f"{left[0]} and {len(left) - 1} more are of an earlier params.yaml. While they are "

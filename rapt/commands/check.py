@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rapt import models, params, paths
@@ -14,26 +14,37 @@ if TYPE_CHECKING:
     from rapt.data.prepare import Prepared
 
 
-def check(weak: bool = True) -> params.Params:
+def check() -> params.Params:
     """Validate params.yaml, the local files and the models that it names; nothing is fetched.
-
-    Args:
-        weak: whether to look for methods that hardly replace a word, too, which takes longest.
 
     Raises:
         RaptError: a line for each problem.
     """
     p = params.load()
-    problems = [*_model_problems(p), *(weak_problems(p) if weak else ())]
+    refuse([*of_what_runs(p), *of_files(p)])
+    return p
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raise an error with a line for each problem, if there is one."""
+    if lines := "\n".join(problems):
+        raise RaptError(lines)
+
+
+def of_what_runs(p: params.Params) -> Iterator[str]:
+    """Yield a line for each model that is not there, and for each method that is weak."""
+    yield from _model_problems(p)
+    yield from _weak_problems(p)
+
+
+def of_files(p: params.Params) -> Iterator[str]:
+    """Yield a line for each task whose files, which DVC does not know, cannot be used."""
     for name in p.sweep.tasks:
         if isinstance(p.tasks[name].source, FilesSource):
             try:
                 prepared(name, p)
             except RaptError as error:
-                problems.append(str(error))
-    if problems:
-        raise RaptError("\n".join(problems))
-    return p
+                yield str(error)
 
 
 def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
@@ -63,7 +74,7 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
     return found
 
 
-def weak_problems(p: params.Params) -> Iterator[str]:
+def _weak_problems(p: params.Params) -> Iterator[str]:
     """Yield a line for each method whose largest η is weak; nothing before there is a table."""
     from rapt.measures import strength
     from rapt.privacy import seeded

@@ -33,20 +33,23 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given == [3, "cluster", None, 2]
 
 
-def test_weak_methods_are_looked_for_where_something_is_to_run(
+def test_the_user_s_files_are_looked_at_each_time_and_models_where_something_runs(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All else is checked each time: DVC does not know the user's own files."""
-    asked: list[bool] = []
+    """DVC does not know the files: a changed one is not up to date."""
     for name in ("snapshot", "mirror"):
         monkeypatch.setattr(__main__, name, lambda _: None)
-    monkeypatch.setattr(check, "check", lambda weak: asked.append(weak))
-    monkeypatch.setattr(check, "weak_problems", lambda _: ["too weak"])
+    monkeypatch.setattr(params, "load", lambda: None)
+    monkeypatch.setattr(check, "of_files", lambda _: [])
+    monkeypatch.setattr(check, "of_what_runs", lambda _: ["no model"])
     monkeypatch.setattr(graph, "plan", lambda _: {})
     __main__.start(1, None, None)
-    assert asked == [False]
     monkeypatch.setattr(graph, "plan", lambda _: {"report": None})
-    with pytest.raises(RaptError, match="too weak"):
+    with pytest.raises(RaptError, match="no model"):
+        __main__.start(1, None, None)
+    monkeypatch.setattr(graph, "plan", lambda _: {})
+    monkeypatch.setattr(check, "of_files", lambda _: ["it changed"])
+    with pytest.raises(RaptError, match="it changed"):
         __main__.start(1, None, None)
 
 

@@ -21,16 +21,16 @@ if seconds := os.environ.get("TOY_SILENCE"):
     from pipelines import heartbeat  # Prefect, which a flow with nothing to do never imports
 
     heartbeat.SILENCE = dict.fromkeys(heartbeat.SILENCE, float(seconds))
-__main__.check.check = lambda weak: SimpleNamespace(tasks={})
-__main__.check.weak_problems = lambda _: []
-mirror = __main__.mirror
+load, mirror = params.load, __main__.mirror
+params.load = lambda: SimpleNamespace(tasks={})
+__main__.check.of_files = __main__.check.of_what_runs = lambda _: []
 
 
 def mirror_elsewhere(_: object) -> None:
     """Fill in MLflow from a folder with an experiment of rapt's shape, if there is one."""
     if folder := os.environ.get("TOY_MLFLOW"):
         with contextlib.chdir(folder):
-            mirror(params.load())
+            mirror(load())
 
 
 __main__.finish = __main__.mirror = mirror_elsewhere
